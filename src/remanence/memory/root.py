@@ -1,0 +1,225 @@
+"""Soft memory of weighted rows, as a square root: nothing is ever squared, so nothing is lost to squaring.
+
+    RᵀR = Σ wᵢ xᵢxᵢᵀ      Rᵀz = Σ wᵢ xᵢyᵢᵀ      ρ = min over W of Σ wᵢ ‖yᵢ − Wᵀxᵢ‖²      (R1)
+    [R; √w X] = Q [R'; 0]     [R' z'; 0 r] = Qᵀ [R z; √w X √w Y]     ρ' = ρ + ‖r‖²          (R2)
+    W = R⁻¹ z                                                                              (R3)
+
+A prior is rows too: √λ I with targets √λ θ⁰. It is folded in when solving and never kept among the data, so the
+ridge can change afterwards, merging never counts it twice, and removal touches the data alone.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from remanence.checks import Array
+from remanence.errors import InputError, NumericalError
+
+
+@cache
+def _lapack(dtype: str) -> tuple[Any, ...]:
+    from scipy.linalg import get_lapack_funcs
+
+    return tuple(get_lapack_funcs(("tpqrt", "tpmqrt", "trtrs"), dtype=np.dtype(dtype)))
+
+
+def _block(features: int, rows: int) -> int:
+    """Width of LAPACK's inner panels; measured best on narrow, square and tall blocks."""
+    return min(features, 32 if rows > 256 and features >= 256 else 16)
+
+
+def chunk(features: int) -> int:
+    """Rows folded at once: tall enough for matrix speed, small beside the factor when the factor is large."""
+    return 1024 if features < 2048 else max(512, features // 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Square-root information of rows: what a least-squares fit needs to know of them, and nothing else."""
+
+    factor: Array  # (d, d) R, upper triangular, column-major
+    target: Array  # (d, c) z, column-major
+    rest: Array  # (c,) ρ, always float64: what no weights can explain
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.target.shape  # type: ignore[return-value]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.factor.dtype
+
+    def copy(self) -> "Root":
+        return Root(self.factor.copy(order="F"), self.target.copy(order="F"), self.rest.copy())
+
+    def folded(self, X: Array, Y: Array, weights: Array | None = None, decay: float = 1.0, donate: bool = False) -> "Root":
+        """With the rows X (n, d), Y (n, c) folded in; old rows lose weight by `decay`, new ones have `weights`."""
+        root = self if donate else self.copy()
+        factor, target = root.factor, root.target
+        if decay != 1.0:
+            shrink = factor.dtype.type(np.sqrt(decay))
+            factor *= shrink
+            target *= shrink
+        rest = root.rest * decay
+        scale = None if weights is None else np.sqrt(weights)[:, None].astype(factor.dtype)
+        size = chunk(len(factor))
+        for i in range(0, len(X), size):
+            part = slice(i, i + size)
+            rows, aims = (np.array(V[part] if scale is None else V[part] * scale[part], order="F") for V in (X, Y))
+            rest = rest + _eliminate(factor, target, rows, aims, 0)  # (R2)
+        return Root(factor, target, rest)
+
+    def merged(self, other: "Root", donate: bool = False) -> "Root":
+        """The memory of both sets of rows, from the two factors alone."""
+        root = self if donate else self.copy()
+        theirs = other.copy()
+        rest = _eliminate(root.factor, root.target, theirs.factor, theirs.target, len(root.factor))
+        return Root(root.factor, root.target, root.rest + other.rest + rest)
+
+    def with_prior(self, weight: float, start: Array, free: int = 0) -> "Root":
+        """With the prior weight·‖W − start‖² among the rows; the first `free` features carry none that could be seen."""
+        return prior(weight, start, free, self.least(), self.dtype).merged(self, donate=True)
+
+    def solve(self) -> Array:
+        """The weights W (d, c) of least squares over all rows; the factor must be invertible."""
+        W, info = _lapack(self.dtype.char)[2](self.factor, self.target)  # (R3)
+        if info > 0 or not np.isfinite(W).all():
+            raise NumericalError(
+                "the information is singular in this precision, so the weights are not determined; "
+                "use a larger ridge, rescale the features, or learn in float64"
+            )
+        return np.ascontiguousarray(W)
+
+    def whitened(self, X: Array) -> Array:
+        """S = R⁻ᵀXᵀ (d, n), so that SᵀS = X (RᵀR)⁻¹ Xᵀ."""
+        S, info = _lapack(self.dtype.char)[2](self.factor, np.asfortranarray(X.T), trans=1)
+        if info > 0:
+            raise NumericalError("the information is singular in this precision; use a larger ridge or float64")
+        return S  # type: ignore[no-any-return]
+
+    def unwhitened(self, P: Array) -> Array:
+        """R⁻¹P: a step in whitened coordinates as a step of the weights."""
+        return _lapack(self.dtype.char)[2](self.factor, P)[0]  # type: ignore[no-any-return]
+
+    def logdet(self) -> float:
+        """log det RᵀR."""
+        with np.errstate(divide="ignore"):
+            return float(2 * np.sum(np.log(np.abs(np.diag(self.factor)).astype(np.float64))))
+
+    def size(self) -> float:
+        """‖R‖, the root of the total weight of the rows (Frobenius)."""
+        return float(np.linalg.norm(self.factor))
+
+    def least(self) -> float:
+        """The smallest weight of a prior that arithmetic can tell from none."""
+        return float(np.finfo(self.dtype).eps * self.size()) ** 2
+
+    def spread(self) -> float:
+        """A cheap lower bound of the condition number of R."""
+        diagonal = np.abs(np.diag(self.factor))
+        low = float(diagonal.min())
+        return float(diagonal.max()) / low if low > 0 else np.inf
+
+    def with_outputs(self, sources: Array) -> "Root":
+        """With output j taken from output sources[j], or new, its targets so far all zero, where that is -1."""
+        return Root(
+            self.factor,
+            np.asfortranarray(take_outputs(self.target, sources)),
+            take_outputs(self.rest[None], sources)[0],
+        )
+
+    def without_traces(self) -> "Root":
+        """With entries too faint to matter set to zero, in place: fading must not end in denormal numbers."""
+        faint = np.sqrt(np.finfo(self.dtype).tiny) * self.size()
+        for part in (self.factor, self.target):
+            part[np.abs(part) < faint] = 0
+        return self
+
+
+def take_outputs(columns: Array, sources: Array) -> Array:
+    """The columns named by `sources`; -1 stands for a new column of zeros."""
+    taken = columns[:, sources]
+    taken[:, np.asarray(sources) < 0] = 0
+    return taken
+
+
+def empty(features: int, outputs: int, dtype: DTypeLike = np.float64) -> Root:
+    """The memory of no rows."""
+    return Root(
+        np.zeros((features, features), dtype, order="F"), np.zeros((features, outputs), dtype, order="F"), np.zeros(outputs)
+    )
+
+
+def prior(weight: float, start: Array, free: int = 0, least: float = 0.0, dtype: DTypeLike = np.float64) -> Root:
+    """The memory of the rows √weight·I with targets √weight·start; the first `free` features carry only `least`."""
+    d = len(start)
+    diagonal = np.full(d, np.sqrt(weight), dtype)
+    diagonal[:free] = np.sqrt(max(least, float(np.finfo(dtype).tiny)))
+    factor = np.zeros((d, d), dtype, order="F")
+    np.fill_diagonal(factor, diagonal)
+    return Root(factor, np.asfortranarray(diagonal[:, None] * start.astype(dtype)), np.zeros(start.shape[1]))
+
+
+def _eliminate(factor: Array, target: Array, rows: Array, aims: Array, triangle: int) -> Array:
+    """Rotate `rows` into `factor` in place; returns the squared part of `aims` that no weights explain."""
+    tpqrt, tpmqrt, _ = _lapack(factor.dtype.char)
+    R, V, T, _ = tpqrt(triangle, _block(len(factor), len(rows)), factor, rows, overwrite_a=1, overwrite_b=1)
+    z, r, _ = tpmqrt(triangle, V, T, target, aims, side="L", trans="T", overwrite_a=1, overwrite_b=1)
+    if R is not factor:  # LAPACK worked on a copy: an array of ours was not column-major
+        factor[:], target[:] = R, z
+    return np.einsum("ij,ij->j", r, r, dtype=np.float64)
+
+
+def _explained(R: Array, X: Array) -> Array:
+    """The smallest S (d, n) with RᵀS = Xᵀ, as far as the rows behind R span X."""
+    diagonal = np.abs(np.diag(R))
+    if diagonal.min() > 1e-10 * diagonal.max() and R.dtype == np.float64:
+        return _lapack(R.dtype.char)[2](R, np.asfortranarray(X.T), trans=1)[0]  # type: ignore[no-any-return]
+    U, s, Vt = np.linalg.svd(R)  # rounding left noise where nothing was learned: look at the true rank
+    kept = s > len(R) * np.finfo(R.dtype).eps * s[0]
+    return (U[:, kept] / s[kept]) @ (Vt[kept] @ X.T)  # type: ignore[no-any-return]
+
+
+def removed(root: Root, X: Array, Y: Array) -> Root:
+    """Without rows that were folded in before; refused when they cannot have been.
+
+    With S solving RᵀS = Xᵀ, complete its columns by α (ααᵀ = I − SᵀS) to orthonormal ones. The rotation that takes
+    [S; αᵀ] to [I; 0] takes [R z; 0 ζ] to [X Y; R' z'], ζ = α⁻¹(Y − Sᵀz); the rest shrinks by ‖ζ‖².      (R4)
+    """
+    from scipy.linalg import cholesky, get_lapack_funcs, solve_triangular
+
+    d, n = len(root.factor), len(X)
+    eps = float(np.finfo(root.dtype).eps)
+    refusal = InputError(
+        "these rows cannot all have been learned before: taking them out would leave less than nothing; "
+        "pass exactly the rows and targets that were learned, with the same weights"
+    )
+    S = _explained(root.factor, X)
+    scale = max(float(np.abs(X).max()), float(np.finfo(root.dtype).tiny))
+    if float(np.abs(X.T - root.factor.T @ S).max()) > np.sqrt(eps) * scale:
+        raise refusal
+    for slack in (0.0, 4 * n * eps, 1e3 * n * eps):  # a row that alone holds a direction has leverage 1, give or take
+        try:
+            alpha = cholesky(np.eye(n, dtype=root.dtype) * (1 + slack) - S.T @ S, lower=True)
+            break
+        except np.linalg.LinAlgError:
+            continue
+    else:
+        raise refusal
+    difference = Y - S.T @ root.target
+    zeta = solve_triangular(alpha, difference, lower=True)
+    rest = root.rest - np.einsum("ij,ij->j", zeta, zeta, dtype=np.float64)
+    known = root.rest + np.einsum("ij,ij->j", root.target, root.target, dtype=np.float64)
+    if (rest < -max(1e3 * eps, 1e-9) * np.maximum(known, np.finfo(float).tiny)).any():
+        raise refusal
+    geqrf, ormqr = get_lapack_funcs(("geqrf", "ormqr"), dtype=root.dtype)
+    Q, tau, _, _ = geqrf(np.asfortranarray(np.vstack([S, alpha.T])))
+    c = root.target.shape[1]
+    both = np.zeros((d + n, d + c), root.dtype, order="F")
+    both[:d, :d], both[:d, d:], both[d:, d:] = root.factor, root.target, zeta
+    rotated = ormqr("L", "T", Q, tau, both, lwork=max(1, 64 * (d + c)))[0]
+    left = empty(d, c, root.dtype).folded(rotated[n:, :d], rotated[n:, d:], donate=True)
+    return Root(left.factor, left.target, np.maximum(rest, 0.0))

@@ -1,0 +1,56 @@
+"""Ideal Continual Learner: solve the new sample without moving any old answer.
+
+    minimise (yₜ − xₜᵀW)²  subject to  yᵢ = xᵢᵀW for all i < t                 (ICL)
+    solved by the walk with g = 1/‖x̄‖², see walk.py
+
+On consistent samples it is the solution nearest the start. On inconsistent ones the oldest wins.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from remanence.checks import Array, check_block, check_number, check_start
+from remanence.memory.root import take_outputs
+from remanence.memory.subspace import Subspace, nothing
+from remanence.methods.protocol import Method
+from remanence.methods.walk import walk
+
+
+@dataclass(frozen=True, slots=True)
+class ICLState:
+    """The weights, and the directions in which they may not move any more."""
+
+    W: Array  # (d, c)
+    past: Subspace
+
+
+@dataclass(frozen=True, slots=True)
+class ICL(Method[ICLState]):
+    """Each new sample is solved exactly and no old answer moves; a sample the past decides changes nothing."""
+
+    tolerance: float = 1e-9
+
+    summary = "solves each sample without moving any old answer; conflicts go to the oldest"
+    cost = "4dr + dc, r directions seen"
+    memory = "dr + dc"
+
+    def __post_init__(self) -> None:
+        check_number(self.tolerance, "tolerance", high=1.0, hint="the part of ‖x‖ that still counts as new, like 1e-9")
+
+    def init(self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64) -> ICLState:
+        W = check_start(start, features, outputs, dtype)
+        return ICLState(W, nothing(features, W))
+
+    def track(self, state: ICLState, X: Any, Y: Any, donate: bool = False) -> tuple[ICLState, Array]:
+        X, Y = check_block(X, Y, *state.W.shape, state.W.dtype)
+        W, past, errors = walk(state.W, state.past, X, Y, self.tolerance)
+        return ICLState(W, past), errors
+
+    def weights(self, state: ICLState) -> Array:
+        return state.W
+
+    def with_outputs(self, state: ICLState, sources: Array) -> ICLState:
+        return ICLState(take_outputs(state.W, sources), state.past)

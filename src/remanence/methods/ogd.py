@@ -1,0 +1,61 @@
+"""Orthogonal Gradient Descent: a gradient step on the new sample, along what is new in it.
+
+    W ← W + γₜ P x (y − xᵀW),    P = I − U Uᵀ over all earlier samples         (OGD)
+
+No old answer moves for any step γ; whether the new sample is solved depends on γ (γ = 1/‖Px‖² is ICL).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from remanence.checks import Array, check_block, check_number, check_start
+from remanence.memory.root import take_outputs
+from remanence.memory.subspace import Subspace, nothing
+from remanence.methods.protocol import Method
+from remanence.methods.steps import check_step, resolve
+from remanence.methods.walk import walk
+
+
+@dataclass(frozen=True, slots=True)
+class OGDState:
+    """The weights, the directions in which they may not move any more, and the samples seen."""
+
+    W: Array  # (d, c)
+    past: Subspace
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class OGD(Method[OGDState]):
+    """Gradient steps of any size that leave every old answer where it is."""
+
+    step: float | Sequence[float] | Callable[[int], float] = 1.0
+    tolerance: float = 1e-9
+
+    summary = "gradient steps kept orthogonal to all earlier samples; old answers never move"
+    cost = "4dr + dc, r directions seen"
+    memory = "dr + dc"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step", check_step(self.step, normalized=False))
+        check_number(self.tolerance, "tolerance", high=1.0, hint="the part of ‖x‖ that still counts as new, like 1e-9")
+
+    def init(self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64) -> OGDState:
+        W = check_start(start, features, outputs, dtype)
+        return OGDState(W, nothing(features, W), 0)
+
+    def track(self, state: OGDState, X: Any, Y: Any, donate: bool = False) -> tuple[OGDState, Array]:
+        X, Y = check_block(X, Y, *state.W.shape, state.W.dtype)
+        steps = resolve(self.step, state.count, len(X))
+        W, past, errors = walk(state.W, state.past, X, Y, self.tolerance, steps)
+        return OGDState(W, past, state.count + len(X)), errors
+
+    def weights(self, state: OGDState) -> Array:
+        return state.W
+
+    def with_outputs(self, state: OGDState, sources: Array) -> OGDState:
+        return OGDState(take_outputs(state.W, sources), state.past, state.count)

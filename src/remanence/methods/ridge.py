@@ -1,0 +1,38 @@
+"""The ridge that the data themselves make most likely, from the stored factor alone.
+
+With y ~ N(Xθ⁰, σ²(I + XXᵀ/λ)), σ² at its best value for each λ, and R = U diag(s) Vᵀ, the log evidence is
+
+    −½ Σ_c n log J_c(λ) − ½ c (Σⱼ log(sⱼ² + λ) − d log λ),    J_c(λ) = ρ_c + Σⱼ λ/(sⱼ² + λ) (uⱼᵀ(z − Rθ⁰))²_c     (E)
+"""
+
+import numpy as np
+
+from remanence.checks import Array
+from remanence.memory.root import Root
+
+
+def best_ridge(data: Root, start: Array, free: int, rows: float) -> float:
+    """The ridge λ of largest evidence for the rows behind `data`; `rows` is their (effective) number."""
+    from scipy.optimize import minimize_scalar
+
+    factor = data.factor[free:, free:].astype(np.float64)  # the free features come first: they are eliminated already
+    gap = data.target[free:].astype(np.float64) - factor @ start[free:]
+    U, s, _ = np.linalg.svd(factor)
+    power = (U.T @ gap) ** 2  # (d, c)
+    top = float(s[0]) ** 2
+    if top == 0 or rows <= free:
+        return 1.0
+    outputs = power.shape[1]
+    rest = data.rest + 1e-12 * (data.rest + power.sum(axis=0)) + np.finfo(float).tiny  # exact fits have a floor
+
+    def cost(log_ridge: float) -> float:
+        ridge = np.exp(log_ridge)
+        loss = rest + (ridge / (s**2 + ridge)) @ power  # (E)
+        return float(rows * np.log(loss).sum() + outputs * (np.log(s**2 + ridge) - log_ridge).sum())
+
+    low, high = np.log(top * 1e-14), np.log(top * 1e4)
+    grid = np.linspace(low, high, 80)
+    best = int(np.argmin([cost(g) for g in grid]))
+    around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
+    found = minimize_scalar(cost, bounds=around, method="bounded", options={"xatol": 1e-6})
+    return float(np.exp(found.x if found.fun <= cost(grid[best]) else grid[best]))

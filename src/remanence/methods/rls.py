@@ -1,0 +1,293 @@
+"""Recursive least squares: all samples, weighted, through one triangular factor.
+
+    minimise  λ‖W − θ⁰‖² + Σᵢ ‖yᵢ − Wᵀxᵢ‖² / βⁱ                                (RLS)
+
+Where β < 1 everything is multiplied by βᵗ, so that no power overflows: the newest sample weighs 1, the one before β, the
+prior λβᵗ. The factor of the data alone is the memory; the prior joins when solving. β = 0 is read as exact constraints
+(Lemma 1: the same as ICL); that is rls_exact.py.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from remanence.checks import Array, check_block, check_number, check_result, check_rows, check_start
+from remanence.errors import InputError
+from remanence.memory import root as roots
+from remanence.memory.root import Root, take_outputs
+from remanence.memory.waiting import Store, Waiting, errors_before
+from remanence.methods.fading import Fading
+from remanence.methods.protocol import Method
+from remanence.methods.ridge import best_ridge
+from remanence.methods.rls_exact import Exact, track_exact
+
+FADED = 1e-8  # a prior this far below what rounding can see is renewed
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was worked out for a state when someone asked; forgetting it changes no number."""
+
+    posterior: Root | None = None  # all rows, and the prior
+    weights: Array | None = None
+    ridge: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RLSState:
+    """The square root of the data's information, the rows at its door, and the prior beside it."""
+
+    data: Root  # folded rows alone, no prior
+    waiting: Waiting  # rows learned after them, not folded yet
+    start: Array  # (d, c) θ⁰
+    count: int  # rows learned, waiting ones included
+    ridge: float | Literal["auto"]
+    free: int = 0  # leading features without a prior: an intercept
+    known: _Known = field(default_factory=_Known, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RLS(Method[Any]):
+    """Least squares over every sample so far, exact at every moment.
+
+    `forget` below 1 lets old samples fade, above 1 emphasises them, 0 demands exact constraints. `floor` is a part of
+    the prior that never fades: with `forget` below 1 the weight of the prior is max(λβᵗ, floor).
+    """
+
+    ridge: float | Literal["auto"] = 1.0
+    forget: float = 1.0
+    floor: float = 0.0
+
+    summary = "least squares over all samples, weighted; equals training on everything at once"
+    cost = "d² + dc"
+    memory = "d² + dc"
+
+    def __post_init__(self) -> None:
+        if self.ridge != "auto":
+            check_number(self.ridge, "ridge", hint='a small positive number, "auto", or forget=0 for exact constraints')
+        check_number(self.forget, "forget", closed=True, hint="1 keeps everything, 0.99 fades, 0 is exact constraints")
+        check_number(self.floor, "floor", closed=True, hint="0 lets all of the prior fade with the samples")
+
+    # Learning
+
+    def init(
+        self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64, free: int = 0
+    ) -> Any:
+        start = check_start(start, features, outputs, dtype)
+        if self.forget == 0:
+            return Exact.begin(start)
+        return self._fresh(roots.empty(features, outputs, dtype), start, 0, self.ridge, free)
+
+    def update(self, state: Any, X: Any, Y: Any, donate: bool = False) -> Any:
+        X, Y = check_block(X, Y, *state.start.shape, state.start.dtype)
+        if isinstance(state, Exact):
+            return track_exact(state, X, Y)[0]
+        waiting = state.waiting
+        if len(X) < waiting.room() and not waiting.store.broken:
+            return RLSState(
+                state.data, waiting.appended(X, Y), state.start, state.count + len(X), state.ridge, state.free
+            )
+        return self._folded(state, X, Y, donate)
+
+    def track(self, state: Any, X: Any, Y: Any, donate: bool = False) -> tuple[Any, Array]:
+        X, Y = check_block(X, Y, *state.start.shape, state.start.dtype)
+        if isinstance(state, Exact):
+            return track_exact(state, X, Y)
+        errors = np.empty_like(Y)
+        if not self._recursive(state):  # the prior is another one at every row: a fit a row
+            for i in range(len(X)):
+                errors[i] = Y[i] - X[i] @ self.weights(state)
+                state = self.update(state, X[i : i + 1], Y[i : i + 1])
+            return state, errors
+        self._open_door(state)
+        fading, base = self._fading, self._posterior(state).copy()
+        held = state.waiting.store.held * fading.rows(0, state.waiting.count)[1]
+        i, size = 0, fading.widest(len(state.start))
+        while i < len(X):
+            part = slice(i, i + size)
+            found, trusted = errors_before(base, X[part], Y[part], self.forget, fading.gain(state.count + i))
+            if not trusted:  # fewer rows at once: a Gram matrix of one row is always good
+                size = max(1, size // 4)
+                continue
+            errors[part] = found
+            weights, decay = fading.rows(state.count + i, len(found))
+            base = base.folded(X[part], Y[part], weights, decay, donate=True)
+            base, held = self._anchored(state, base, held * decay)
+            i, size = i + len(found), fading.widest(len(state.start))
+        check_result(errors)
+        return self._folded(state, X, Y, donate, (base, held)), errors
+
+    # Asking
+
+    def weights(self, state: Any) -> Array:
+        if isinstance(state, Exact):
+            return state.W
+        if state.known.weights is None:
+            W = None
+            if self._recursive(state):
+                self._open_door(state)
+                W = state.waiting.weights(self.forget, self._fading.gain(state.count - state.waiting.count))
+            state.known.weights = self._posterior(state).solve() if W is None else W
+            check_result(state.known.weights)
+        return state.known.weights  # type: ignore[no-any-return]
+
+    def variance(self, state: Any, X: Any) -> Array:
+        """The predictive variance σ²(1 + xᵀΦx) of every output at every row of X, (n, c); σ² = J/t is estimated."""
+        state = self._soft(state, "variance")
+        X = check_rows(X, len(state.start), state.start.dtype)
+        posterior = self._posterior(state)
+        S = posterior.whitened(X)
+        spread = self._fading.gain(state.count) * np.einsum("ij,ij->j", S, S, dtype=np.float64)
+        noise = posterior.rest / max(self._fading.effective(state.count), 1.0)
+        return (1 + spread)[:, None] * np.maximum(noise, np.finfo(float).tiny)  # type: ignore[no-any-return]
+
+    def loss(self, state: Any) -> float:
+        """The minimum of the objective (RLS), summed over the outputs."""
+        state = self._soft(state, "loss")
+        with np.errstate(over="ignore"):
+            return float(self._posterior(state).rest.sum() * np.exp(-min(np.log(self.forget), 0.0) * state.count))
+
+    def evidence(self, state: Any) -> float:
+        """log p(Y | X, λ) for W ~ N(θ⁰, I/λ) and noise of variance βⁱ, summed over the outputs; no data are needed."""
+        state = self._soft(state, "evidence")
+        (d, c), t, log_forget = state.start.shape, state.count, float(np.log(self.forget))
+        logdet = self._posterior(state).logdet() - d * t * min(log_forget, 0.0)
+        prior = (d - state.free) * np.log(self.ridge_of(state))
+        noise = t * np.log(2 * np.pi) + log_forget * t * (t + 1) / 2
+        return float(-0.5 * (c * (noise + logdet - prior) + self.loss(state)))
+
+    def ridge_of(self, state: Any) -> float:
+        """The ridge λ in force: the setting, or with "auto" the one of largest evidence."""
+        state = self._soft(state, "ridge_of")
+        if state.ridge != "auto":
+            return float(state.ridge)
+        if state.known.ridge is None:
+            state.known.ridge = best_ridge(self.data(state), state.start, state.free, self._fading.effective(state.count))
+        return float(state.known.ridge)
+
+    def data(self, state: Any) -> Root:
+        """The square-root information of every row learned so far, without the prior."""
+        state = self._soft(state, "data")
+        return self._with_waiting(state, state.data) if state.waiting.count else state.data
+
+    # Changing
+
+    def remove(self, state: Any, X: Any, Y: Any) -> RLSState:
+        """The state that never saw these rows; refused when they cannot have been learned."""
+        state = self._additive(state, "remove")
+        X, Y = check_block(X, Y, *state.start.shape, state.start.dtype)
+        if len(X) > state.count:
+            raise InputError(f"expected at most {state.count} rows to remove, the number learned, got {len(X)}")
+        left = self.data(state)
+        size = max(256, len(state.start))
+        for i in range(0, len(X), size):
+            left = roots.removed(left, X[i : i + size], Y[i : i + size])
+        return self._fresh(left, state.start, state.count - len(X), state.ridge, state.free)
+
+    def merge(self, a: Any, b: Any) -> RLSState:
+        """The state that saw the rows of both; the prior counts once."""
+        a, b = self._additive(a, "merge"), self._additive(b, "merge")
+        if a.start.shape != b.start.shape or a.free != b.free:
+            raise InputError(f"expected two states of one shape, got {a.start.shape} and {b.start.shape}")
+        if not np.array_equal(a.start, b.start):
+            raise InputError("expected two states with the same start, got different ones; begin both from one model")
+        return self._fresh(self.data(a).merged(self.data(b)), a.start, a.count + b.count, a.ridge, a.free)
+
+    def with_ridge(self, state: Any, ridge: float | Literal["auto"]) -> RLSState:
+        """The state as if it had been learned with another ridge."""
+        state = self._soft(state, "with_ridge")
+        return self._fresh(self.data(state), state.start, state.count, RLS(ridge).ridge, state.free)
+
+    def with_outputs(self, state: Any, sources: Array) -> Any:
+        if isinstance(state, Exact):
+            return state.with_outputs(sources)
+        data, start = self.data(state).with_outputs(sources), take_outputs(state.start, sources)
+        return self._fresh(data, start, state.count, state.ridge, state.free)
+
+    # The pieces: the prior, the door, and folding
+
+    @property
+    def _fading(self) -> Fading:
+        return Fading(self.forget)
+
+    def _soft(self, state: Any, call: str) -> RLSState:
+        if isinstance(state, Exact):
+            raise InputError(f"{call} needs a soft memory, got forget=0 (exact constraints); use forget=1 for it")
+        return state  # type: ignore[no-any-return]
+
+    def _additive(self, state: Any, call: str) -> RLSState:
+        if self.forget != 1:
+            raise InputError(
+                f"{call} needs rows that weigh the same whenever they come, got forget={self.forget:g}; use forget=1"
+            )
+        return self._soft(state, call)
+
+    def _fresh(
+        self, data: Root, start: Array, count: int, ridge: Any, free: int, base: tuple[Root, float] | None = None
+    ) -> RLSState:
+        store = Store(self._fading.widest(len(start)), *data.shape, data.dtype)
+        if base is not None:
+            store.attach(*base)
+        return RLSState(data, Waiting(store), start, count, ridge, free)
+
+    def _recursive(self, state: RLSState) -> bool:
+        """Whether the prior fades as the rows do, so that new rows can join an old solution."""
+        return state.ridge != "auto" and (self.floor == 0 or self.forget >= 1)
+
+    def _prior(self, state: RLSState, count: int, data: Root) -> float:
+        """The weight of the prior: it fades like the rows, down to `floor`, and never below what rounding can see."""
+        return max(self.ridge_of(state) * self._fading.prior(count), self.floor, data.least())
+
+    def _anchored(self, state: RLSState, base: Root, held: float) -> tuple[Root, float]:
+        """A root whose prior faded far out of sight, with one at the edge of sight: unseen directions stay solvable."""
+        if self.forget >= 1 or held > FADED * base.least():
+            return base, held
+        least = base.least()
+        return base.without_traces().with_prior(least, state.start, state.free), least
+
+    def _open_door(self, state: RLSState) -> None:
+        """Work out the root with prior at which the rows wait, unless it is known."""
+        if state.waiting.store.base is None:
+            count = state.count - state.waiting.count
+            held = self._prior(state, count, state.data)
+            if count:
+                base = state.data.with_prior(held, state.start, state.free)
+            else:
+                base = roots.prior(held, state.start, state.free, dtype=state.data.dtype)
+            state.waiting.store.attach(base, held)
+
+    def _with_waiting(self, state: RLSState, root: Root, donate: bool = False) -> Root:
+        waiting = state.waiting
+        weights, decay = self._fading.rows(state.count - waiting.count, waiting.count)
+        return root.folded(waiting.X, waiting.Y, weights, decay, donate)
+
+    def _posterior(self, state: RLSState) -> Root:
+        """All rows and the prior, by rotations alone."""
+        if state.known.posterior is None:
+            store = state.waiting.store
+            if store.base is not None and self._recursive(state):
+                state.known.posterior = self._with_waiting(state, store.base) if state.waiting.count else store.base
+            else:
+                data = self.data(state)
+                weight = self._prior(state, state.count, data)
+                state.known.posterior = data.with_prior(weight, state.start, state.free)
+        return state.known.posterior  # type: ignore[no-any-return]
+
+    def _folded(
+        self, state: RLSState, X: Array, Y: Array, donate: bool, base: tuple[Root, float] | None = None
+    ) -> RLSState:
+        """With the waiting rows and X, Y folded into the data; a known solution goes along where that is cheaper."""
+        weights, decay = self._fading.rows(state.count, len(X))
+        store = state.waiting.store
+        if base is None and store.base is not None and 3 * (state.waiting.count + len(X)) < len(state.start):
+            faded = store.held * self._fading.rows(0, state.waiting.count)[1] * decay
+            root = self._with_waiting(state, store.base, donate).folded(X, Y, weights, decay, donate=True)
+            base = self._anchored(state, root, faded)
+        data = self._with_waiting(state, state.data, donate) if state.waiting.count else state.data
+        data = data.folded(X, Y, weights, decay, donate or data is not state.data)
+        if self.forget < 1:
+            data.without_traces()
+        check_result(np.diag(data.factor), data.target)
+        return self._fresh(data, state.start, state.count + len(X), state.ridge, state.free, base)

@@ -1,0 +1,9 @@
+"""Where tasks come from: a stream is a list of tasks, and every stream here is a function of its seed."""
+
+from remanence.streams.classes import digits, split_classes
+from remanence.streams.images import permuted, rotated
+from remanence.streams.linear import linear, linear_gaussian
+from remanence.streams.repeat import recurring
+from remanence.streams.task import Task
+
+__all__ = ["Task", "digits", "linear", "linear_gaussian", "permuted", "recurring", "rotated", "split_classes"]

@@ -1,0 +1,99 @@
+"""Synthetic regression streams whose truth is known: one fixed model, or one that drifts.
+
+y_i = x_iᵀ W* + noise                        one model for all tasks, ‖x_i‖ = 1
+θ_i = A θ_{i−1} + w_i,   w_i ~ N(0, Q)       (LGM) the model of task i
+y_i = X_i θ_i + v_i,     v_i ~ N(0, R)       (LGM) what is seen of it
+"""
+
+from typing import Any
+
+import numpy as np
+
+from remanence.checks import Array, check_block, check_count, check_number, check_start
+from remanence.errors import InputError
+from remanence.streams.repeat import recurring as repeated
+from remanence.streams.task import Task
+
+
+def linear(
+    tasks: int,
+    features: int,
+    outputs: int = 1,
+    rows: int = 1,
+    seed: int = 0,
+    noise: float = 0.0,
+    recurring: int | None = None,
+    weights: Any = None,
+) -> list[Task]:
+    """A stream of linear regressions that share one model W*, with rows drawn uniformly from the unit sphere.
+
+    `noise` is a variance; `recurring=p` repeats the first p tasks; `weights` is W*, (features, outputs), drawn from
+    N(0, I) unless given. The test rows are the training rows, as in the paper.
+    """
+    tasks, features = check_count(tasks, "tasks"), check_count(features, "features")
+    outputs, rows = check_count(outputs, "outputs"), check_count(rows, "rows")
+    noise = check_number(noise, "noise", closed=True, hint="it is a variance")
+    distinct = tasks if recurring is None else min(tasks, check_count(recurring, "recurring"))
+    rng = np.random.default_rng(check_count(seed, "seed", 0))
+    drawn = rng.standard_normal((features, outputs))
+    W = drawn if weights is None else check_start(weights, features, outputs)
+    stream = []
+    for t in range(1, distinct + 1):
+        X = rng.standard_normal((rows, features))
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        v = rng.standard_normal((rows, outputs))  # drawn in any case: the rows do not depend on the noise
+        stream.append(Task(f"task {t}", X, X @ W + np.sqrt(noise) * v))
+    return repeated(stream, tasks)
+
+
+def linear_gaussian(
+    tasks: int,
+    features: int,
+    rows: int = 10,
+    drift: Any = 0.1,
+    noise: float = 0.1,
+    transition: Any = 1.0,
+    seed: int = 0,
+    test_rows: int = 100,
+) -> list[Task]:
+    """The paper's linear Gaussian model as a stream: every task has its own model, drifted from the one before.
+
+    `drift` is Q and `transition` is A, each a number (times I) or a (features, features) matrix; `noise` is the
+    variance R. The first model is drawn from N(0, I). Test rows are fresh and answered without noise, so that the
+    test error is that of the model alone.
+    """
+    tasks, d = check_count(tasks, "tasks"), check_count(features, "features")
+    rows, test_rows = check_count(rows, "rows"), check_count(test_rows, "test_rows")
+    noise = check_number(noise, "noise", closed=True, hint="it is a variance")
+    A, root = _square(transition, "transition", d), _root(_square(drift, "drift", d))
+    rng = np.random.default_rng(check_count(seed, "seed", 0))
+    theta = rng.standard_normal((d, 1))
+    stream = []
+    for t in range(1, tasks + 1):
+        if t > 1:
+            theta = A @ theta + root @ rng.standard_normal((d, 1))
+        X, X_test = rng.standard_normal((rows, d)), rng.standard_normal((test_rows, d))
+        Y = X @ theta + np.sqrt(noise) * rng.standard_normal((rows, 1))
+        stream.append(Task(f"task {t}", X, Y, X_test, X_test @ theta))
+    return stream
+
+
+def _square(value: Any, name: str, d: int) -> Array:
+    """A number times the identity, or the matrix itself."""
+    if np.ndim(value) == 0:
+        return check_number(value, name, -np.inf) * np.eye(d)
+    if np.shape(value) != (d, d):
+        raise InputError(f"expected {name} to be a number or a ({d}, {d}) matrix, got shape {np.shape(value)}")
+    return check_block(value, value, d, d)[0]
+
+
+def _root(Q: Array) -> Array:
+    """A matrix whose product with its transpose is Q; Q may be singular, so not a Cholesky factor."""
+    eigenvalues, vectors = np.linalg.eigh(Q)
+    slack = 1e-12 * max(float(np.abs(Q).max()), np.finfo(float).tiny)
+    if not np.allclose(Q, Q.T, rtol=1e-10, atol=slack) or eigenvalues[0] < -slack * len(Q):
+        raise InputError(
+            "expected drift to be a covariance: symmetric, no eigenvalue below 0; try (Q + Q.T)/2, or a variance"
+        )
+    root: Array = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+    return root
