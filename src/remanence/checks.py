@@ -12,7 +12,7 @@ from remanence.errors import InputError, NumericalError
 
 Array = npt.NDArray[Any]
 
-LARGEST = 1e150  # squares of anything below this are still finite
+LARGEST = {np.dtype(np.float64): 1e150, np.dtype(np.float32): 1e15}  # sums of squares of these are still finite
 
 
 def _numbers(values: Any, name: str, dtype: npt.DTypeLike) -> Array:
@@ -46,13 +46,14 @@ def check_finite(array: Array, name: str) -> None:
     """Refuse NaN, infinity and magnitudes whose squares overflow; one pass in the good case."""
     flat = array.ravel(order="K")
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.dot(flat, flat) < 1e280:  # finite and small: true for nothing that is NaN, infinite or huge
+        if np.dot(flat, flat) < (1e280 if array.dtype == np.float64 else 1e28):  # neither NaN, nor infinite, nor huge
             return
         if not np.isfinite(array).all():
             raise InputError(f"{name} contains NaN or infinity; drop or impute those rows before learning")
         largest = float(np.abs(array).max())
-    if largest > LARGEST:
-        raise InputError(f"expected {name} within ±{LARGEST:.0e}, got {largest:.1e}; rescale the data")
+    limit = LARGEST[array.dtype]
+    if largest > limit:
+        raise InputError(f"expected {name} within ±{limit:.0e} for {array.dtype}, got {largest:.1e}; rescale the data")
 
 
 def check_rows(X: Any, features: int, dtype: npt.DTypeLike = np.float64, finite: bool = True) -> Array:

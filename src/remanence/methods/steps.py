@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from remanence.checks import Array, check_count, check_finite, check_number, check_rows
+from remanence.checks import Array, check_count, check_number, check_rows
 from remanence.errors import InputError
 from remanence.methods.terminating import terminating
 
@@ -60,6 +60,52 @@ def check_step(step: Any, normalized: bool = True) -> float | tuple[float, ...] 
     """The step setting in the form it is kept: a float, a tuple of floats, or the callable itself."""
     if callable(step):
         return cast(Rule, step)
-    if np.ndim(step) == 0 if isinstance(step, np.ndarray) else _is_number(step):
-        return _constant(step, normalized)
-    return tuple(_numbers(step).tolist())
+    if isinstance(step, (int, float, np.number)):
+        why = "a step multiplies the error on the current sample by 1 - step, which grows it outside (0, 2)"
+        hint = f"{why}; give larger or negative steps one a sample" if normalized else ""
+        return check_number(step, "step", 0, 2 if normalized else np.inf, hint=hint)
+    values = _numbers(step)
+    if not values.size:
+        raise InputError("expected at least one step, got an empty sequence; give one a sample, or a number")
+    return tuple(values.tolist())
+
+
+def resolve(step: Step, first: int, count: int) -> Array:
+    """The steps of samples t = first+1 .. first+count, where `first` samples have been seen before."""
+    first, count = check_count(first, "first", 0), check_count(count, "count", 0)
+    if callable(step):
+        return np.array([_rule(step, t) for t in range(first + 1, first + count + 1)], dtype=np.float64)
+    if isinstance(step, (int, float, np.number)):
+        return np.full(count, check_number(step, "step", -np.inf))
+    values: Any = step if isinstance(step, (tuple, list, np.ndarray)) else _numbers(step)
+    if count and np.ndim(values[:1]) == 1 and len(values) < first + count:
+        raise InputError(
+            f"step has {len(values)} entries but sample {max(len(values), first) + 1} arrived; "
+            f"give one for every sample, or a number or a function of t = 1, 2, ..."
+        )
+    return _numbers(values[first : first + count])
+
+
+def _rule(step: Rule, t: int) -> float:
+    value: Any = step(t)
+    good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not good or not np.isfinite(value):
+        raise InputError(f"expected step({t}) to be a finite real number, got {value!r}; check the function of t")
+    return float(value)
+
+
+def _numbers(step: Any) -> Array:
+    """A sequence of steps as a vector; finite, and of any size or sign."""
+    try:
+        values = np.asarray(step)
+    except ValueError:
+        values = np.asarray(None)
+    empty = values.shape == (0,)
+    if values.ndim != 1 or (values.dtype.kind not in "fiu" and not empty):
+        raise InputError(
+            f"expected step to be a number, a flat sequence of real numbers or a function of t, got "
+            f"{type(step).__name__} of dtype {values.dtype} and shape {values.shape}; pass e.g. 1.0 or [1.0, 0.5]"
+        )
+    if not np.isfinite(values).all():
+        raise InputError("step contains NaN or infinity; every step must be finite")
+    return values.astype(np.float64)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from remanence.checks import Array, check_finite, check_rows
+from remanence.checks import Array, check_rows
 from remanence.errors import InputError, NumericalError
 
 MOST_TASKS = 5

@@ -1,0 +1,60 @@
+"""Least mean squares: the smallest change that mends the current sample, and no memory of the others.
+
+    minimise ‖θ − θᵗ⁻¹‖²  subject to  y − xᵀθ = (1 − γ)(y − xᵀθᵗ⁻¹)            (LMS)
+    θᵗ = θᵗ⁻¹ + γ x (y − xᵀθᵗ⁻¹) / ‖x‖²                                       (L1)   x = 0 changes nothing
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from remanence.checks import Array, check_block, check_finite, check_result, check_start
+from remanence.memory.root import take_outputs
+from remanence.methods.protocol import Method
+from remanence.methods.steps import check_step, resolve
+
+
+@dataclass(frozen=True, slots=True)
+class LMSState:
+    """The weights and the number of samples behind them."""
+
+    W: Array  # (d, c)
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LMS(Method[LMSState]):
+    """Projects onto each sample's constraint in turn; `normalized=False` is the raw gradient step γ x e."""
+
+    step: float | Sequence[float] | Callable[[int], float] = 1.0
+    normalized: bool = True
+
+    summary = "the smallest change that mends the current sample; remembers nothing else"
+    cost = "2dc"
+    memory = "dc"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step", check_step(self.step, self.normalized))
+
+    def init(self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64) -> LMSState:
+        return LMSState(check_start(start, features, outputs, dtype), 0)
+
+    def track(self, state: LMSState, X: Any, Y: Any, donate: bool = False) -> tuple[LMSState, Array]:
+        from remanence.methods.compiled import lms_walk
+
+        X, Y = check_block(X, Y, *state.W.shape, state.W.dtype, finite=False)
+        steps = resolve(self.step, state.count, len(X)).astype(X.dtype)
+        W, errors = np.array(state.W.T, order="C"), np.empty_like(Y)
+        if lms_walk(W, np.ascontiguousarray(X), np.ascontiguousarray(Y), steps, self.normalized, errors) < len(X):
+            check_finite(X, "X")  # (the loop looks at every entry anyway, so it also looks for NaN)
+        check_result(W, errors)
+        return LMSState(np.ascontiguousarray(W.T), state.count + len(X)), errors
+
+    def weights(self, state: LMSState) -> Array:
+        return state.W
+
+    def with_outputs(self, state: LMSState, sources: Array) -> LMSState:
+        return LMSState(take_outputs(state.W, sources), state.count)
