@@ -39,8 +39,9 @@ class Alternating:
 
 def alternating(x1: Any, x2: Any) -> Alternating:
     """The alternating steps for tasks with inputs x1 and x2, of any norm: LMS is at the solution after sample 3."""
-    if np.ndim(x1) != 1 or np.shape(x1) != np.shape(x2) or not np.size(x1):
-        raise InputError(f"expected x1 and x2 of one shape (d,), got {np.shape(x1)} and {np.shape(x2)}; pass two rows")
+    one, two = (np.asarray(x, dtype=object).shape for x in (x1, x2))
+    if one != two or len(one) != 1 or one == (0,):
+        raise InputError(f"expected x1 and x2 of one shape (d,), got {one} and {two}; pass two rows of X")
     X = check_rows([x1, x2], len(x1))
     largest = np.abs(X).max(axis=1, keepdims=True)
     if not largest.all():
@@ -77,8 +78,8 @@ def resolve(step: Step, first: int, count: int) -> Array:
         return np.array([_rule(step, t) for t in range(first + 1, first + count + 1)], dtype=np.float64)
     if isinstance(step, (int, float, np.number)):
         return np.full(count, check_number(step, "step", -np.inf))
-    values: Any = step if isinstance(step, (tuple, list, np.ndarray)) else _numbers(step)
-    if count and np.ndim(values[:1]) == 1 and len(values) < first + count:
+    values: Any = step if isinstance(step, (tuple, list)) else _numbers(step)  # a tuple is sliced, not converted
+    if count and len(values) < first + count:
         raise InputError(
             f"step has {len(values)} entries but sample {max(len(values), first) + 1} arrived; "
             f"give one for every sample, or a number or a function of t = 1, 2, ..."
@@ -100,8 +101,7 @@ def _numbers(step: Any) -> Array:
         values = np.asarray(step)
     except ValueError:
         values = np.asarray(None)
-    empty = values.shape == (0,)
-    if values.ndim != 1 or (values.dtype.kind not in "fiu" and not empty):
+    if values.ndim != 1 or values.dtype.kind not in "fiu":
         raise InputError(
             f"expected step to be a number, a flat sequence of real numbers or a function of t, got "
             f"{type(step).__name__} of dtype {values.dtype} and shape {values.shape}; pass e.g. 1.0 or [1.0, 0.5]"

@@ -37,8 +37,10 @@ def terminating(X: Any) -> tuple[float, ...]:
     """
     Z = _coordinates(X)
     p = len(Z)
-    if p <= 2:  # the closed form of Theorem 3: 1 − c is the squared sine, Z[1, 1]²
-        return (1.0, float(1 / Z[1, 1] ** 2), 1.0)[: 2 * p - 1]
+    if p == 1:
+        return (1.0,)
+    if p == 2:  # Theorem 3; 1 − c is the squared sine, Z[1, 1]²
+        return (1.0, float(1 / Z[1, 1] ** 2), 1.0)
     stream = Z[np.arange(p * (p + 1) // 2) % p]  # (N, p) the task of each step
     found = [np.array(steps) for steps in islice(_solutions(stream, np.eye(p)), TIES)]
     found += [np.array(steps[::-1]) for steps in islice(_solutions(stream[::-1], np.eye(p)), TIES)]
@@ -60,7 +62,7 @@ def terminating(X: Any) -> tuple[float, ...]:
 
 def _coordinates(X: Any) -> Array:
     """The rows of X, scaled to norm 1, in an orthonormal basis of their span: (p, p), lower triangular."""
-    shape = np.shape(X) if isinstance(X, np.ndarray) else np.asarray(X, dtype=object).shape
+    shape = np.asarray(X, dtype=object).shape
     if len(shape) != 2 or not 1 <= shape[0] <= min(MOST_TASKS, shape[1]):
         raise InputError(
             f"expected X of shape (p, d) with 1 ≤ p ≤ {MOST_TASKS} recurring tasks and p ≤ d, got {shape}; "
@@ -131,15 +133,19 @@ def _moved(V: Array, x: Array, step: float, lost: int) -> Array:
 def _products(stream: Array, steps: Array) -> list[Array]:
     """What the first 0, 1, ..., N steps together do to an error."""
     maps = [np.eye(stream.shape[1])]
-    for x, step in zip(stream, steps, strict=True):
-        maps.append(maps[-1] - step * np.outer(x, x @ maps[-1]))  # (T1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for x, step in zip(stream, steps, strict=True):
+            maps.append(maps[-1] - step * np.outer(x, x @ maps[-1]))  # (T1)
     return maps
 
 
 def _quality(stream: Array, steps: Array) -> tuple[float, float]:
     """How much of an error all steps leave, and the most it grew on the way (at least 1), in the worst direction."""
-    norms = [float(np.linalg.norm(M, 2)) for M in _products(stream, steps)]
-    return norms[-1], max(norms)
+    maps = np.array(_products(stream, steps))
+    if not np.isfinite(maps).all():
+        return np.inf, np.inf
+    norms = np.linalg.norm(maps, 2, axis=(1, 2))
+    return float(norms[-1]), float(norms.max())
 
 
 def _polished(stream: Array, steps: Array, rounds: int = 4) -> Array:
