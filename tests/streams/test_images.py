@@ -17,7 +17,7 @@ def test_each_task_shows_the_first_through_its_own_permutation():
     assert all(row.tobytes() in original for row in np.vstack([first.X, first.X_test]))
     found = [tuple(range(36))]
     for task in stream[1:]:
-        columns = [int(np.flatnonzero((first.X == column[:, None]).all(axis=0))[0]) for column in task.X.T]
+        columns = [int(np.flatnonzero((column[:, None] == first.X).all(axis=0))[0]) for column in task.X.T]
         assert sorted(columns) == list(range(36))
         np.testing.assert_array_equal(task.X_test, first.X_test[:, columns])
         np.testing.assert_array_equal(task.Y, first.Y)

@@ -73,11 +73,14 @@ class ErrorMatrix:
 
     def __str__(self) -> str:
         tasks = len(self.values)
+        digits = ".3f" if self.loss == "zero_one" else ".4g"
         rows, columns = _shown(tasks), _shown(tasks + 1)
-        lines = [["after task", *("…" if j is None else str(j) for j in columns)]]
+        lines = [["tasks learned", *("…" if j is None else str(j) for j in columns)]]
         for i in rows:
             name = "…" if i is None else self.names[i]
-            lines.append([name, *("…" if i is None or j is None else f"{self.values[i, j]:.4g}" for j in columns)])
+            lines.append(
+                [name, *("…" if i is None or j is None else format(self.values[i, j], digits) for j in columns)]
+            )
         widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
         title = f"{self.learner + ': ' if self.learner else ''}{self.loss} error on each task"
         return "\n".join([title, *(_line(cells, widths) for cells in lines)])

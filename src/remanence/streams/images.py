@@ -75,5 +75,5 @@ def _turned(X: Array, angle: float, shape: tuple[int, int]) -> Array:
     from scipy.ndimage import rotate
 
     images = X.reshape(-1, *shape)
-    turned: Array = rotate(images, angle, axes=(2, 1), reshape=False, order=1)  # linear: stays within the range of X
+    turned: Array = rotate(images, angle, axes=(1, 2), reshape=False, order=1)  # linear: stays within the range of X
     return turned.reshape(X.shape)
