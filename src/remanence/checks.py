@@ -20,9 +20,9 @@ def _numbers(values: Any, name: str, dtype: npt.DTypeLike) -> Array:
         return values
     try:
         array = np.asarray(values)
+        if array.dtype.kind == "O":
+            array = np.asarray(values, dtype=float)
         if array.dtype.kind not in "fiub":
-            array = np.asarray(values, dtype=float) if array.dtype.kind == "O" else array.astype(float)
-        if array.dtype.kind == "c":
             raise TypeError
     except (TypeError, ValueError):
         raise InputError(
@@ -45,9 +45,9 @@ def _kind(values: Any) -> str:
 def check_finite(array: Array, name: str) -> None:
     """Refuse NaN, infinity and magnitudes whose squares overflow; one pass in the good case."""
     flat = array.ravel(order="K")
+    if np.dot(flat, flat) < (1e280 if array.dtype == np.float64 else 1e28):  # neither NaN, nor infinite, nor huge
+        return
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.dot(flat, flat) < (1e280 if array.dtype == np.float64 else 1e28):  # neither NaN, nor infinite, nor huge
-            return
         if not np.isfinite(array).all():
             raise InputError(f"{name} contains NaN or infinity; drop or impute those rows before learning")
         largest = float(np.abs(array).max())
@@ -82,9 +82,7 @@ def check_block(
     return X, Y
 
 
-def check_start(
-    start: Any, features: int, outputs: int, dtype: npt.DTypeLike = np.float64
-) -> Array:
+def check_start(start: Any, features: int, outputs: int, dtype: npt.DTypeLike = np.float64) -> Array:
     """The weights to begin from: a copy of `start`, or zeros."""
     for name, size in (("features", features), ("outputs", outputs)):
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
@@ -95,7 +93,9 @@ def check_start(
         return np.zeros((features, outputs), dtype)
     start = _numbers(start, "start", dtype)
     if start.shape != (features, outputs):
-        raise InputError(f"expected start of shape ({features}, {outputs}), got {start.shape}; it is W, (features, outputs)")
+        raise InputError(
+            f"expected start of shape ({features}, {outputs}), got {start.shape}; it is W, (features, outputs)"
+        )
     check_finite(start, "start")
     return np.array(start)
 
@@ -106,18 +106,22 @@ def check_number(
     """A setting that must be a real number above `low` (or equal, if `closed`) and below `high`."""
     good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if good:
-        good = bool(np.isfinite(value) and (value > low or (closed and value == low)) and value < high)
+        good = bool(abs(value) <= np.finfo(float).max and (value > low or (closed and value == low)) and value < high)
     if not good:
         lower = "at least" if closed else "above"
         upper = f" and below {high:g}" if np.isfinite(high) else ""
-        raise InputError(f"expected {name} to be a number {lower} {low:g}{upper}, got {value!r}{'; ' + hint if hint else ''}")
+        raise InputError(
+            f"expected {name} to be a number {lower} {low:g}{upper}, got {value!r}{'; ' + hint if hint else ''}"
+        )
     return float(value)
 
 
 def check_count(value: Any, name: str, low: int = 1, hint: str = "") -> int:
     """A setting that must be a whole number of at least `low`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
-        raise InputError(f"expected {name} to be a whole number of at least {low}, got {value!r}{'; ' + hint if hint else ''}")
+        raise InputError(
+            f"expected {name} to be a whole number of at least {low}, got {value!r}{'; ' + hint if hint else ''}"
+        )
     return int(value)
 
 

@@ -1,6 +1,6 @@
 """Soft memory of bounded size: the strongest directions of all rows so far, by incremental SVD.
 
-    [diag(s) Vᵀ; X] = Q diag(s') V'ᵀ,  cut to the r strongest        dropped += Σ of the squares cut off        (L)
+[diag(s) Vᵀ; X] = Q diag(s') V'ᵀ,  cut to the r strongest        dropped += Σ of the squares cut off        (L)
 """
 
 from dataclasses import dataclass

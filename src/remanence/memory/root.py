@@ -33,7 +33,7 @@ def _block(features: int, rows: int) -> int:
 
 def chunk(features: int) -> int:
     """Rows folded at once: tall enough for matrix speed, small beside the factor when the factor is large."""
-    return 1024 if features < 2048 else max(512, features // 8)
+    return 1000 if features < 2048 else max(500, features // 8)  # (powers of two collide in the cache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,9 @@ class Root:
     def copy(self) -> "Root":
         return Root(self.factor.copy(order="F"), self.target.copy(order="F"), self.rest.copy())
 
-    def folded(self, X: Array, Y: Array, weights: Array | None = None, decay: float = 1.0, donate: bool = False) -> "Root":
+    def folded(
+        self, X: Array, Y: Array, weights: Array | None = None, decay: float = 1.0, donate: bool = False
+    ) -> "Root":
         """With the rows X (n, d), Y (n, c) folded in; old rows lose weight by `decay`, new ones have `weights`."""
         root = self if donate else self.copy()
         factor, target = root.factor, root.target
@@ -68,7 +70,7 @@ class Root:
         size = chunk(len(factor))
         for i in range(0, len(X), size):
             part = slice(i, i + size)
-            rows, aims = (np.array(V[part] if scale is None else V[part] * scale[part], order="F") for V in (X, Y))
+            rows, aims = (column_major(V[part], None if scale is None else scale[part]) for V in (X, Y))
             rest = rest + _eliminate(factor, target, rows, aims, 0)  # (R2)
         return Root(factor, target, rest)
 
@@ -149,7 +151,9 @@ def take_outputs(columns: Array, sources: Array) -> Array:
 def empty(features: int, outputs: int, dtype: DTypeLike = np.float64) -> Root:
     """The memory of no rows."""
     return Root(
-        np.zeros((features, features), dtype, order="F"), np.zeros((features, outputs), dtype, order="F"), np.zeros(outputs)
+        np.zeros((features, features), dtype, order="F"),
+        np.zeros((features, outputs), dtype, order="F"),
+        np.zeros(outputs),
     )
 
 
@@ -161,6 +165,16 @@ def prior(weight: float, start: Array, free: int = 0, least: float = 0.0, dtype:
     factor = np.zeros((d, d), dtype, order="F")
     np.fill_diagonal(factor, diagonal)
     return Root(factor, np.asfortranarray(diagonal[:, None] * start.astype(dtype)), np.zeros(start.shape[1]))
+
+
+def column_major(V: Array, scale: Array | None) -> Array:
+    """A copy of V, times `scale` if there is one, in the order LAPACK wants."""
+    copy = np.empty(V.shape, V.dtype, order="F")
+    if scale is None:
+        np.copyto(copy, V)
+    else:
+        np.multiply(V, scale, out=copy)
+    return copy
 
 
 def _eliminate(factor: Array, target: Array, rows: Array, aims: Array, triangle: int) -> Array:

@@ -2,7 +2,6 @@
 
     S = F⁻ᵀXᵀ        M = B + g SᵀS = C Cᵀ                    (W1)   F: the root at the door, prior included
     W = W₀ + g F⁻¹ S M⁻¹ (Y − X W₀)                          (W2)   the weights with the waiting rows
-    errors = diag(C) C⁻¹ (Y − X W₀)                          (W3)   each row's error before it was learned
 
 B = diag(β, β², …) forgets, g is the weight of a new row where old rows keep theirs. M is a small Gram matrix, so it is
 trusted only where it is well conditioned; elsewhere the rows go through the root's own rotations.
@@ -19,7 +18,23 @@ from remanence.memory.root import Root, _lapack
 class Store:
     """Storage that successive states share: rows are only ever appended, never changed."""
 
-    __slots__ = ("C", "S", "U", "X", "Y", "base", "broken", "done", "held", "lock", "used", "weights")
+    __slots__ = (
+        "C",
+        "S",
+        "U",
+        "X",
+        "Y",
+        "base",
+        "broken",
+        "done",
+        "held",
+        "high",
+        "lock",
+        "low",
+        "spread",
+        "used",
+        "weights",
+    )
 
     def __init__(self, capacity: int, features: int, outputs: int, dtype: np.dtype) -> None:  # type: ignore[type-arg]
         self.X = np.empty((capacity, features), dtype)
@@ -40,6 +55,7 @@ class Store:
         self.C = np.zeros((capacity, capacity), self.X.dtype, order="F")
         self.U = np.empty((capacity, self.Y.shape[1]), self.X.dtype)
         self.done, self.broken = 0, False
+        self.spread, self.low, self.high = base.spread(), np.inf, 0.0  # of F, and the range of C's squared diagonal
 
 
 class Waiting:
@@ -90,55 +106,27 @@ class Waiting:
             return None
         trtrs = _lapack(store.X.dtype.char)[2]
         V, info = trtrs(store.C[:k, :k], store.U[:k], lower=1, trans=1)
-        step = store.base.unwhitened(store.S[:, :k] @ V)
+        step = store.base.unwhitened(np.dot(store.S[:, :k], V))
         return None if info else store.weights + store.X.dtype.type(gain) * step
 
 
 def _extend(store: Store, forget: float, gain: float) -> None:
     """Add the image of the next row: one column of S, one row of C (W1)."""
     assert store.base is not None and store.weights is not None
-    i = store.done
-    x = store.X[i]
+    i, x, kind = store.done, store.X[store.done], store.X.dtype
     s = store.S[:, i]
     s[:] = store.base.whitened(x[None])[:, 0]
-    with np.errstate(over="ignore", invalid="ignore"):
-        g = store.X.dtype.type(gain)
-        own = forget ** (i + 1) + float(g * (s @ s))
-        row = _lapack(store.X.dtype.char)[2](store.C[:i, :i], g * (store.S[:, :i].T @ s), lower=1)[0] if i else s[:0]
-        pivot = own - float(row @ row)
-        low, high = pivot, pivot
-        if i:
-            diagonal = np.diagonal(store.C)[:i]
-            low, high = min(low, float(diagonal.min()) ** 2), max(high, float(diagonal.max()) ** 2)
-        limit = 1e4 if store.X.dtype == np.float64 else 1e2
-        if not (low > 0 and np.isfinite(high) and high / low * store.base.spread() <= limit):
-            store.broken = True
-            return
+    own = forget ** (i + 1) + gain * float(np.dot(s, s))
+    row = store.C[i, :i]
+    if i:
+        row = _lapack(kind.char)[2](store.C[:i, :i], kind.type(gain) * np.dot(s, store.S[:, :i]), lower=1)[0]
+    pivot = own - float(np.dot(row, row))
+    store.low, store.high = min(store.low, pivot), max(store.high, pivot)
+    limit = 1e4 if kind == np.float64 else 1e2
+    if not (store.low > 0 and store.high * store.spread <= limit * store.low < np.inf):  # false for NaN too
+        store.broken = True
+        return
     root = np.sqrt(pivot)
     store.C[i, :i], store.C[i, i] = row, root
-    store.U[i] = (store.Y[i] - x @ store.weights - row @ store.U[:i]) / root
+    store.U[i] = (store.Y[i] - np.dot(x, store.weights) - np.dot(row, store.U[:i])) / root
     store.done = i + 1
-
-
-def errors_before(base: Root, X: Array, Y: Array, forget: float, gain: float) -> tuple[Array, bool]:
-    """Every row's error before it was learned, for rows that arrive at `base` (W3), and whether to trust them."""
-    from scipy.linalg import get_lapack_funcs
-
-    R = Y - X @ base.solve()
-    if len(X) == 1:
-        return R, True
-    S = base.whitened(X)
-    with np.errstate(over="ignore", invalid="ignore"):
-        M = np.asfortranarray(S.T @ S)
-        if gain != 1.0:
-            M *= M.dtype.type(gain)
-        M.flat[:: len(M) + 1] += forget ** np.arange(1, len(M) + 1)
-    (potrf,) = get_lapack_funcs(("potrf",), dtype=M.dtype)
-    C, info = potrf(M, lower=1, clean=0, overwrite_a=1)
-    diagonal = np.diagonal(C)
-    if info:
-        return R, False
-    U = _lapack(M.dtype.char)[2](C, R, lower=1)[0]
-    low, high = float(diagonal.min()), float(diagonal.max())
-    trusted = np.isfinite(high) and (high / low) ** 2 * base.spread() <= (1e6 if M.dtype == np.float64 else 1e3)
-    return diagonal[:, None] * U, bool(trusted)

@@ -1,7 +1,7 @@
 """Memory of the last few samples as they are, and of all samples in the fewest numbers that decide a fit.
 
-    correction = γ Z⁺ (T − Z W)                               (B1)   Z, T: the samples that must be met
-    all samples: rows a = Uᵀx in a basis U of what was seen, folded into a root; W = U R⁻¹z + (I − UUᵀ)θ⁰     (B2)
+correction = γ Z⁺ (T − Z W)                               (B1)   Z, T: the samples that must be met
+all samples: rows a = Uᵀx in a basis U of what was seen, folded into a root; W = U R⁻¹z + (I − UUᵀ)θ⁰     (B2)
 """
 
 from dataclasses import dataclass

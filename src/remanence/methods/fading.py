@@ -1,6 +1,6 @@
 """How much a row weighs as others follow it: the powers of β, scaled so that none overflows.
 
-    β ≤ 1: the newest row weighs 1, the k-th before it βᵏ          β > 1: row i weighs β⁻ⁱ, for good          (F)
+β ≤ 1: the newest row weighs 1, the k-th before it βᵏ          β > 1: row i weighs β⁻ⁱ, for good          (F)
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Least mean squares: the smallest change that mends the current sample, and no memory of the others.
 
-    minimise ‖θ − θᵗ⁻¹‖²  subject to  y − xᵀθ = (1 − γ)(y − xᵀθᵗ⁻¹)            (LMS)
-    θᵗ = θᵗ⁻¹ + γ x (y − xᵀθᵗ⁻¹) / ‖x‖²                                       (L1)   x = 0 changes nothing
+minimise ‖θ − θᵗ⁻¹‖²  subject to  y − xᵀθ = (1 − γ)(y − xᵀθᵗ⁻¹)            (LMS)
+θᵗ = θᵗ⁻¹ + γ x (y − xᵀθᵗ⁻¹) / ‖x‖²                                       (L1)   x = 0 changes nothing
 """
 
 from collections.abc import Callable, Sequence

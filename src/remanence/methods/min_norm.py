@@ -1,6 +1,6 @@
 """The batch problem that ICL, APA over all samples and ORFit solve one sample at a time.
 
-    minimise ‖W − θ⁰‖²  among all W that minimise ‖Y − XW‖²                    (Min-Norm)
+minimise ‖W − θ⁰‖²  among all W that minimise ‖Y − XW‖²                    (Min-Norm)
 """
 
 from typing import Any

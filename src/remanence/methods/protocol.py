@@ -1,9 +1,9 @@
 """What every method can do: settings are a frozen value, what was learned is another, and updates are pure.
 
-    state = method.init(features, outputs, start)
-    state = method.update(state, X, Y)             rows in time order; cutting them elsewhere changes nothing
-    state, errors = method.track(state, X, Y)      errors: y − Wᵀx of every row before it was learned
-    W = method.weights(state)                      (features, outputs)
+state = method.init(features, outputs, start)
+state = method.update(state, X, Y)             rows in time order; cutting them elsewhere changes nothing
+state, errors = method.track(state, X, Y)      errors: y − Wᵀx of every row before it was learned
+W = method.weights(state)                      (features, outputs)
 """
 
 from abc import ABC, abstractmethod

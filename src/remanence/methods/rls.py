@@ -7,7 +7,7 @@ prior λβᵗ. The factor of the data alone is the memory; the prior joins when 
 (Lemma 1: the same as ICL); that is rls_exact.py.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +17,8 @@ from remanence.checks import Array, check_block, check_number, check_result, che
 from remanence.errors import InputError
 from remanence.memory import root as roots
 from remanence.memory.root import Root, take_outputs
-from remanence.memory.waiting import Store, Waiting, errors_before
+from remanence.memory.tracking import Tracker, stretch
+from remanence.memory.waiting import Store, Waiting
 from remanence.methods.fading import Fading
 from remanence.methods.protocol import Method
 from remanence.methods.ridge import best_ridge
@@ -72,9 +73,7 @@ class RLS(Method[Any]):
 
     # Learning
 
-    def init(
-        self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64, free: int = 0
-    ) -> Any:
+    def init(self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64, free: int = 0) -> Any:
         start = check_start(start, features, outputs, dtype)
         if self.forget == 0:
             return Exact.begin(start)
@@ -102,22 +101,18 @@ class RLS(Method[Any]):
                 state = self.update(state, X[i : i + 1], Y[i : i + 1])
             return state, errors
         self._open_door(state)
-        fading, base = self._fading, self._posterior(state).copy()
-        held = state.waiting.store.held * fading.rows(0, state.waiting.count)[1]
-        i, size = 0, fading.widest(len(state.start))
-        while i < len(X):
+        fading, tracker = self._fading, Tracker(self._posterior(state).copy(), self.forget)
+        held = state.waiting.store.held * fading.prior(state.waiting.count)
+        size = stretch(*state.start.shape, self.forget)
+        for i in range(0, len(X), size):
             part = slice(i, i + size)
-            found, trusted = errors_before(base, X[part], Y[part], self.forget, fading.gain(state.count + i))
-            if not trusted:  # fewer rows at once: a Gram matrix of one row is always good
-                size = max(1, size // 4)
-                continue
-            errors[part] = found
-            weights, decay = fading.rows(state.count + i, len(found))
-            base = base.folded(X[part], Y[part], weights, decay, donate=True)
-            base, held = self._anchored(state, base, held * decay)
-            i, size = i + len(found), fading.widest(len(state.start))
+            errors[part] = tracker.fold(X[part], Y[part], fading.gain(state.count + i))
+            held *= fading.prior(len(X[part]))
+            if self.forget < 1 and held < FADED * (least := tracker.least()):
+                tracker.renew_prior(least, state.start, state.free)
+                held = least
         check_result(errors)
-        return self._folded(state, X, Y, donate, (base, held)), errors
+        return self._folded(state, X, Y, donate, (tracker.settled(), held)), errors
 
     # Asking
 
@@ -164,7 +159,9 @@ class RLS(Method[Any]):
         if state.ridge != "auto":
             return float(state.ridge)
         if state.known.ridge is None:
-            state.known.ridge = best_ridge(self.data(state), state.start, state.free, self._fading.effective(state.count))
+            state.known.ridge = best_ridge(
+                self.data(state), state.start, state.free, self._fading.effective(state.count)
+            )
         return float(state.known.ridge)
 
     def data(self, state: Any) -> Root:
@@ -279,10 +276,13 @@ class RLS(Method[Any]):
         self, state: RLSState, X: Array, Y: Array, donate: bool, base: tuple[Root, float] | None = None
     ) -> RLSState:
         """With the waiting rows and X, Y folded into the data; a known solution goes along where that is cheaper."""
+        count = state.count + len(X)
+        if base is not None and base[1] <= 4 * base[0].least():  # the prior faded out of sight: this is the data alone
+            return self._fresh(base[0].copy(), state.start, count, state.ridge, state.free, base)
         weights, decay = self._fading.rows(state.count, len(X))
         store = state.waiting.store
         if base is None and store.base is not None and 3 * (state.waiting.count + len(X)) < len(state.start):
-            faded = store.held * self._fading.rows(0, state.waiting.count)[1] * decay
+            faded = store.held * self._fading.prior(state.waiting.count + len(X))
             root = self._with_waiting(state, store.base, donate).folded(X, Y, weights, decay, donate=True)
             base = self._anchored(state, root, faded)
         data = self._with_waiting(state, state.data, donate) if state.waiting.count else state.data
@@ -290,4 +290,4 @@ class RLS(Method[Any]):
         if self.forget < 1:
             data.without_traces()
         check_result(np.diag(data.factor), data.target)
-        return self._fresh(data, state.start, state.count + len(X), state.ridge, state.free, base)
+        return self._fresh(data, state.start, count, state.ridge, state.free, base)

@@ -1,6 +1,6 @@
 """RLS at β = 0: every sample is an exact constraint (Lemma 1: the steps of ICL), and a conflict is refused.
 
-    minimise ‖W − θ⁰‖²  subject to  yᵢ = Wᵀxᵢ for all i                        (C)
+minimise ‖W − θ⁰‖²  subject to  yᵢ = Wᵀxᵢ for all i                        (C)
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,111 @@
+"""Fold rows into a root and learn, from the rotations themselves, what each row's error was before it.
+
+One row: rotating [√g xᵀ, √g yᵀ] into [R z] row by row leaves √g α behind, and the error before was e = α / Π cₖ     (T1)
+(cₖ the cosines). With the factor √g taken out of the row, g = 0 is no special case:
+
+    r = √(R²ₖₖ + g xₖ²)    Rₖⱼ ← (RₖₖRₖⱼ + g xₖxⱼ)/r    xⱼ ← (Rₖₖxⱼ − xₖRₖⱼ)/r                                       (T2)
+
+A block: with B the part of Qᵀ that maps the new rows onto what is left, Qᵀ[0; I] = [·; B], and B = Q'L, L lower
+triangular, the errors are those of the rows one after the other:  e = diag(L)⁻¹ Q'ᵀ r,  r what is left of Y          (T3)
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from remanence.checks import Array
+from remanence.memory.root import Root, _lapack, column_major
+
+NARROW = 96  # features up to which a compiled loop over rows beats blocks
+
+
+@cache
+def _geqrf(dtype: str) -> Any:
+    from scipy.linalg import get_lapack_funcs
+
+    return get_lapack_funcs(("geqrf",), dtype=np.dtype(dtype))[0]
+
+
+def stretch(features: int, outputs: int, forget: float) -> int:
+    """How many rows to hand over at once: long for the loop, blocks of matrix speed otherwise, never faded to nothing."""
+    rows = 1024 if features <= NARROW and outputs <= 32 else 48 if features < 512 else 96 if features < 1024 else 128
+    return rows if forget >= 1 else max(1, min(rows, int(-60.0 / np.log(forget))))
+
+
+class Tracker:
+    """A root that rows are folded into, handing out each row's error before it; the root given is used up."""
+
+    def __init__(self, root: Root, forget: float) -> None:
+        self.root, self.forget = root, forget
+        self.scale = 1.0  # the true factor is scale · root: fading a number is cheaper than fading a matrix
+        self.square = root.size() ** 2  # ‖R‖², kept along
+
+    def fold(self, X: Array, Y: Array, gain: float) -> Array:
+        """The errors of the rows, (n, c), now folded in.
+
+        Each row fades everything before it by `forget` < 1; with `forget` ≥ 1 row i weighs gain / forgetⁱ, i = 1, 2, …
+        """
+        n, decay = len(X), min(self.forget, 1.0)
+        weights = gain * np.exp(-np.log(self.forget) * np.arange(1.0, n + 1)) if self.forget > 1 else np.ones(n)
+        narrow = X.shape[1] <= NARROW and Y.shape[1] <= 32
+        if self.forget < 1 and not narrow:
+            weights = self.forget ** np.arange(n - 1.0, -1.0, -1.0)
+        self.square = self.square * decay**n + float(weights @ np.einsum("ij,ij->i", X, X, dtype=np.float64))
+        if narrow:
+            self.root, errors = _one_by_one(self.root, X, Y, weights, decay)
+            return errors
+        if weights.min() < 1e-250:  # rows that weigh nothing leave the model as it is
+            return Y - X @ self.root.solve()  # type: ignore[no-any-return]
+        self.scale *= np.sqrt(decay**n)
+        self.root, errors = _as_a_block(self.root, X, Y, np.sqrt(weights) / self.scale)
+        if self.scale < 1e-30:
+            self.settled()
+        return errors
+
+    def settled(self) -> Root:
+        """The root as it is now."""
+        if self.scale != 1.0:
+            kind = self.root.dtype.type
+            self.root.factor[:] *= kind(self.scale)
+            self.root.target[:] *= kind(self.scale)
+            self.root = Root(self.root.factor, self.root.target, self.root.rest * self.scale**2)
+            self.scale = 1.0
+        return self.root
+
+    def least(self) -> float:
+        """The smallest weight of a prior that arithmetic can tell from none."""
+        return float(np.finfo(self.root.dtype).eps) ** 2 * self.square
+
+    def renew_prior(self, weight: float, start: Array, free: int) -> None:
+        """Put a prior back where fading took it out of sight."""
+        self.root = self.settled().without_traces().with_prior(weight, start, free)
+
+
+def _one_by_one(root: Root, X: Array, Y: Array, weights: Array, decay: float) -> tuple[Root, Array]:
+    from remanence.memory.compiled import rotate_rows
+
+    (n, d), c, even = X.shape, Y.shape[1], len(X) + len(X) % 2
+    rows, aims, errors = (np.zeros((even, width), root.dtype) for width in (d, c, c))
+    rows[:n], aims[:n] = X, Y
+    given, fades = np.zeros(even, root.dtype), np.ones(even, root.dtype)
+    given[:n], fades[:n] = weights, np.sqrt(decay)
+    factor, target, rest = np.ascontiguousarray(root.factor), np.ascontiguousarray(root.target), root.rest.copy()
+    rotate_rows(factor, target, rest, rows, aims, given, fades, errors)
+    return Root(np.asfortranarray(factor), np.asfortranarray(target), rest), errors[:n]
+
+
+def _as_a_block(root: Root, X: Array, Y: Array, scale: Array) -> tuple[Root, Array]:
+    (n, d), c, kind = X.shape, Y.shape[1], root.dtype
+    scale = scale.astype(kind)[:, None]
+    tpqrt, tpmqrt, _ = _lapack(kind.char)
+    factor, V, T, _ = tpqrt(0, min(d, 16), root.factor, column_major(X, scale), overwrite_a=1, overwrite_b=1)
+    top, low = np.zeros((d, c + n), kind, order="F"), np.zeros((n, c + n), kind, order="F")
+    top[:, :c], low[:, :c] = root.target, Y * scale
+    low[np.arange(n), c + n - 1 - np.arange(n)] = 1  # I with its columns reversed: QL becomes QR
+    top, low, _ = tpmqrt(0, V, T, top, low, side="L", trans="T", overwrite_a=1, overwrite_b=1)
+    left = low[:, :c]
+    triangle = _geqrf(kind.char)(np.concatenate([low[:, c:], left], axis=1), overwrite_a=1)[0]
+    errors = triangle[::-1, n:] / (np.diagonal(triangle)[::-1, None] * scale)  # (T3)
+    rest = root.rest + np.einsum("ij,ij->j", left, left, dtype=np.float64)
+    return Root(factor, np.asfortranarray(top[:, :c]), rest), errors
