@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from remanence import evaluation, metrics, steps, streams
+    from remanence import deep, evaluation, streams
     from remanence.errors import FileError, InputError, MissingDependency, NumericalError
     from remanence.estimators import ContinualClassifier, ContinualRegressor, RandomFeatures
-    from remanence.evaluation import ErrorMatrix, evaluate
-    from remanence.methods import APA, ICL, LMS, OGD, RLS, ORFit, list_methods, min_norm
+    from remanence.evaluation import ErrorMatrix, evaluate, metrics
+    from remanence.methods import APA, ICL, LMS, OGD, RLS, ORFit, list_methods, min_norm, steps
     from remanence.streams import Task
 
 __version__ = "0.1.0"
@@ -44,7 +44,31 @@ _ROOMS = {
     "streams": "remanence.streams",
 }
 
-__all__ = sorted([*_HOMES, *_ROOMS])
+__all__ = [
+    "APA",
+    "ICL",
+    "LMS",
+    "OGD",
+    "RLS",
+    "ContinualClassifier",
+    "ContinualRegressor",
+    "ErrorMatrix",
+    "FileError",
+    "InputError",
+    "MissingDependency",
+    "NumericalError",
+    "ORFit",
+    "RandomFeatures",
+    "Task",
+    "deep",
+    "evaluate",
+    "evaluation",
+    "list_methods",
+    "metrics",
+    "min_norm",
+    "steps",
+    "streams",
+]
 
 
 def __getattr__(name: str) -> Any:

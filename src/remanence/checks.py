@@ -58,20 +58,19 @@ def check_finite(array: Array, name: str) -> None:
 
 def check_rows(X: Any, features: int, dtype: npt.DTypeLike = np.float64, finite: bool = True) -> Array:
     """X as an array of shape (rows, features), or a clear refusal."""
-    X = _numbers(X, "X", dtype)
-    if X.ndim != 2 or X.shape[1] != features:
-        raise InputError(f"expected X of shape (rows, {features}), got {X.shape}; for one sample pass x[None, :]")
+    rows = _numbers(X, "X", dtype)
+    if rows.ndim != 2 or rows.shape[1] != features:
+        raise InputError(f"expected X of shape (rows, {features}), got {rows.shape}; for one sample pass x[None, :]")
     if finite:
-        check_finite(X, "X")
-    return X
+        check_finite(rows, "X")
+    return rows
 
 
-def check_block(
-    X: Any, Y: Any, features: int, outputs: int, dtype: npt.DTypeLike = np.float64, finite: bool = True
-) -> tuple[Array, Array]:
-    """A block of samples to learn: X (n, features) and Y (n, outputs), paired row by row, n ≥ 1."""
-    X = check_rows(X, features, dtype, finite)
-    Y = _numbers(Y, "Y", dtype)
+def check_block(X: Any, Y: Any, weights: Array, finite: bool = True) -> tuple[Array, Array]:
+    """A block of samples to learn with weights W (features, outputs): X (n, features), Y (n, outputs), n ≥ 1."""
+    features, outputs = weights.shape
+    X = check_rows(X, features, weights.dtype, finite)
+    Y = _numbers(Y, "Y", weights.dtype)
     if Y.ndim != 2 or Y.shape[1] != outputs:
         raise InputError(f"expected Y of shape (rows, {outputs}), got {Y.shape}; for one output pass y[:, None]")
     if len(X) != len(Y):

@@ -6,7 +6,7 @@ import numpy as np
 from remanence.checks import Array
 
 
-@numba.njit(cache=True, fastmath={"contract", "nsz"}, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, fastmath={"contract", "nsz"}, nogil=True, inline="always")
 def _rotation(own: float, new: float, g: float, fade: float) -> tuple[float, float, float, float, float]:
     """The coefficients of tracking.py's (T2) for a diagonal entry `own` that fades and an entry `new` of weight g."""
     own = fade * own
@@ -17,7 +17,7 @@ def _rotation(own: float, new: float, g: float, fade: float) -> tuple[float, flo
     return r, fade * cos, g * share, cos, fade * share
 
 
-@numba.njit(cache=True, fastmath={"contract", "nsz"}, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, fastmath={"contract", "nsz"}, nogil=True)
 def rotate_rows(
     R: Array, z: Array, rest: Array, X: Array, Y: Array, weights: Array, fades: Array, errors: Array
 ) -> None:

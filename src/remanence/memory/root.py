@@ -46,7 +46,7 @@ class Root:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.target.shape  # type: ignore[return-value]
+        return self.target.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -167,6 +167,11 @@ def prior(weight: float, start: Array, free: int = 0, least: float = 0.0, dtype:
     return Root(factor, np.asfortranarray(diagonal[:, None] * start.astype(dtype)), np.zeros(start.shape[1]))
 
 
+def sums_of_squares(columns: Array) -> Array:
+    """‖·‖² of every column, in float64."""
+    return np.asarray(np.einsum("ij,ij->j", columns, columns, dtype=np.float64))
+
+
 def column_major(V: Array, scale: Array | None) -> Array:
     """A copy of V, times `scale` if there is one, in the order LAPACK wants."""
     copy = np.empty(V.shape, V.dtype, order="F")
@@ -184,7 +189,7 @@ def _eliminate(factor: Array, target: Array, rows: Array, aims: Array, triangle:
     z, r, _ = tpmqrt(triangle, V, T, target, aims, side="L", trans="T", overwrite_a=1, overwrite_b=1)
     if R is not factor:  # LAPACK worked on a copy: an array of ours was not column-major
         factor[:], target[:] = R, z
-    return np.einsum("ij,ij->j", r, r, dtype=np.float64)
+    return sums_of_squares(r)
 
 
 def _explained(R: Array, X: Array) -> Array:
@@ -225,8 +230,8 @@ def removed(root: Root, X: Array, Y: Array) -> Root:
         raise refusal
     difference = Y - S.T @ root.target
     zeta = solve_triangular(alpha, difference, lower=True)
-    rest = root.rest - np.einsum("ij,ij->j", zeta, zeta, dtype=np.float64)
-    known = root.rest + np.einsum("ij,ij->j", root.target, root.target, dtype=np.float64)
+    rest = root.rest - sums_of_squares(zeta)
+    known = root.rest + sums_of_squares(root.target)
     if (rest < -max(1e3 * eps, 1e-9) * np.maximum(known, np.finfo(float).tiny)).any():
         raise refusal
     geqrf, ormqr = get_lapack_funcs(("geqrf", "ormqr"), dtype=root.dtype)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from remanence.checks import Array
-from remanence.memory.root import Root, _lapack, column_major
+from remanence.memory.root import Root, _lapack, column_major, sums_of_squares
 
 NARROW = 96  # features up to which a compiled loop over rows beats blocks
 
@@ -27,8 +27,9 @@ def _geqrf(dtype: str) -> Any:
     return get_lapack_funcs(("geqrf",), dtype=np.dtype(dtype))[0]
 
 
-def stretch(features: int, outputs: int, forget: float) -> int:
+def stretch(weights: Array, forget: float) -> int:
     """How many rows to hand over at once: long for the loop, blocks of matrix speed otherwise, never faded to nothing."""
+    features, outputs = weights.shape
     rows = 1024 if features <= NARROW and outputs <= 32 else 48 if features < 512 else 96 if features < 1024 else 128
     return rows if forget >= 1 else max(1, min(rows, int(-60.0 / np.log(forget))))
 
@@ -107,5 +108,5 @@ def _as_a_block(root: Root, X: Array, Y: Array, scale: Array) -> tuple[Root, Arr
     left = low[:, :c]
     triangle = _geqrf(kind.char)(np.concatenate([low[:, c:], left], axis=1), overwrite_a=1)[0]
     errors = triangle[::-1, n:] / (np.diagonal(triangle)[::-1, None] * scale)  # (T3)
-    rest = root.rest + np.einsum("ij,ij->j", left, left, dtype=np.float64)
+    rest = root.rest + sums_of_squares(left)
     return Root(factor, np.asfortranarray(top[:, :c]), rest), errors

@@ -36,9 +36,9 @@ class Store:
         "weights",
     )
 
-    def __init__(self, capacity: int, features: int, outputs: int, dtype: np.dtype) -> None:  # type: ignore[type-arg]
-        self.X = np.empty((capacity, features), dtype)
-        self.Y = np.empty((capacity, outputs), dtype)
+    def __init__(self, capacity: int, weights: Array) -> None:
+        self.X = np.empty((capacity, weights.shape[0]), weights.dtype)
+        self.Y = np.empty((capacity, weights.shape[1]), weights.dtype)
         self.used = 0
         self.lock = Lock()
         self.base: Root | None = None  # F: the root the rows wait at, prior included; known once someone asked
@@ -85,7 +85,7 @@ class Waiting:
             if ours:
                 store.used = last
         if not ours:
-            store = Store(*store.X.shape, store.Y.shape[1], store.X.dtype)
+            store = Store(len(store.X), np.empty((store.X.shape[1], store.Y.shape[1]), store.X.dtype))
             store.X[:first], store.Y[:first] = self.X, self.Y
             store.used = last
             if self.store.base is not None:

@@ -57,7 +57,7 @@ class APA(Method[APAState]):
 
     def update(self, state: APAState, X: Any, Y: Any, donate: bool = False) -> APAState:
         if isinstance(state.past, Everything) and self.step == 1.0:  # the steps in between leave no trace
-            X, Y = check_block(X, Y, *state.W.shape, state.W.dtype)
+            X, Y = check_block(X, Y, state.W)
             past = state.past.absorbed(X, Y, 1e-9)
             W = past.nearest(state.W)
             check_result(W)
@@ -65,7 +65,7 @@ class APA(Method[APAState]):
         return self.track(state, X, Y, donate)[0]
 
     def track(self, state: APAState, X: Any, Y: Any, donate: bool = False) -> tuple[APAState, Array]:
-        X, Y = check_block(X, Y, *state.W.shape, state.W.dtype)
+        X, Y = check_block(X, Y, state.W)
         steps = resolve(self.step, state.count, len(X)).astype(X.dtype)
         W, errors, past = state.W.copy(), np.empty_like(Y), state.past
         if isinstance(past, Window):

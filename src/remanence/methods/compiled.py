@@ -12,7 +12,7 @@ from remanence.checks import Array
 _SUMS = {"reassoc", "contract", "nsz"}
 
 
-@numba.njit(cache=True, fastmath=_SUMS, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, fastmath=_SUMS, nogil=True)
 def lms_walk(W: Array, X: Array, Y: Array, steps: Array, normalized: bool, errors: Array) -> int:
     """LMS over the rows, W (c, d) in place; returns the first row that is not finite, or the number of rows."""
     n, d = X.shape
@@ -26,7 +26,7 @@ def lms_walk(W: Array, X: Array, Y: Array, steps: Array, normalized: bool, error
             largest = x[0] * 0
             for k in range(d):
                 if not np.isfinite(x[k]):
-                    return i
+                    return int(i)
                 largest = max(largest, abs(x[k]))
             if largest > 0:
                 scale = largest
@@ -54,10 +54,10 @@ def lms_walk(W: Array, X: Array, Y: Array, steps: Array, normalized: bool, error
                 gain = steps[i] * error
                 for k in range(d):
                     w[k] += gain * x[k]
-    return n
+    return int(n)
 
 
-@numba.njit(cache=True, fastmath=_SUMS, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, fastmath=_SUMS, nogil=True)
 def apa_walk(
     W: Array, Z: Array, T: Array, first: int, buffer: int, steps: Array, errors: Array, skip: int, bound: float
 ) -> int:
@@ -103,7 +103,7 @@ def apa_walk(
                     total -= L[a, k] * L[b, k]
                 if a == b:
                     if not (total > bound * G[a, a] and 1e-290 < G[a, a] < 1e280):
-                        return i
+                        return int(i)
                     L[a, a] = np.sqrt(total)
                 else:
                     L[a, b] = total / L[b, b]
@@ -122,4 +122,4 @@ def apa_walk(
                 gain = steps[i - first] * r[a, j]
                 for k in range(d):
                     W[j, k] += gain * Z[low + a, k]
-    return n
+    return int(n)

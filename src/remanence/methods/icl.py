@@ -45,7 +45,7 @@ class ICL(Method[ICLState]):
         return ICLState(W, nothing(features, W))
 
     def track(self, state: ICLState, X: Any, Y: Any, donate: bool = False) -> tuple[ICLState, Array]:
-        X, Y = check_block(X, Y, *state.W.shape, state.W.dtype)
+        X, Y = check_block(X, Y, state.W)
         W, past, errors = walk(state.W, state.past, X, Y, self.tolerance)
         return ICLState(W, past), errors
 

@@ -45,7 +45,7 @@ class LMS(Method[LMSState]):
     def track(self, state: LMSState, X: Any, Y: Any, donate: bool = False) -> tuple[LMSState, Array]:
         from remanence.methods.compiled import lms_walk
 
-        X, Y = check_block(X, Y, *state.W.shape, state.W.dtype, finite=False)
+        X, Y = check_block(X, Y, state.W, finite=False)
         steps = resolve(self.step, state.count, len(X)).astype(X.dtype)
         W, errors = np.array(state.W.T, order="C"), np.empty_like(Y)
         if lms_walk(W, np.ascontiguousarray(X), np.ascontiguousarray(Y), steps, self.normalized, errors) < len(X):

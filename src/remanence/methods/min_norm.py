@@ -18,6 +18,6 @@ def min_norm(X: Any, Y: Any, start: Any = None) -> Array:
     shapes = [np.shape(X), np.shape(Y)]
     if any(len(s) != 2 for s in shapes):
         raise InputError(f"expected X (rows, features) and Y (rows, outputs), got {shapes[0]} and {shapes[1]}")
-    X, Y = check_block(X, Y, shapes[0][1], shapes[1][1])
+    X, Y = check_block(X, Y, np.zeros((shapes[0][1], shapes[1][1])))
     W = check_start(start, X.shape[1], Y.shape[1])
     return W + lstsq(X, Y - X @ W, lapack_driver="gelsd", cond=max(X.shape) * np.finfo(float).eps)[0]  # type: ignore[no-any-return]

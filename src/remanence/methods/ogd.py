@@ -49,7 +49,7 @@ class OGD(Method[OGDState]):
         return OGDState(W, nothing(features, W), 0)
 
     def track(self, state: OGDState, X: Any, Y: Any, donate: bool = False) -> tuple[OGDState, Array]:
-        X, Y = check_block(X, Y, *state.W.shape, state.W.dtype)
+        X, Y = check_block(X, Y, state.W)
         steps = resolve(self.step, state.count, len(X))
         W, past, errors = walk(state.W, state.past, X, Y, self.tolerance, steps)
         return OGDState(W, past, state.count + len(X)), errors

@@ -50,7 +50,7 @@ class ORFit(Method[ORFitState]):
         return ORFitState(W, nothing(features, W) if self.rank is None else no_spectrum(features, W.dtype))
 
     def track(self, state: ORFitState, X: Any, Y: Any, donate: bool = False) -> tuple[ORFitState, Array]:
-        X, Y = check_block(X, Y, *state.W.shape, state.W.dtype)
+        X, Y = check_block(X, Y, state.W)
         if isinstance(state.past, Subspace):
             W, past, errors = walk(state.W, state.past, X, Y, self.tolerance)
             return ORFitState(W, past), errors

@@ -40,7 +40,7 @@ class Method(ABC, Generic[State]):
 
     @abstractmethod
     def with_outputs(self, state: State, sources: Array) -> State:
-        """The state whose output j is output sources[j], or, where that is -1, one whose targets were all zero so far."""
+        """The state whose output j is output sources[j], or where that is -1 one whose targets were all zero so far."""
 
     def update(self, state: State, X: Any, Y: Any, donate: bool = False) -> State:
         """Learn rows X (n, d), Y (n, c); `donate` gives the old state's memory away and changes no number."""
@@ -49,4 +49,4 @@ class Method(ABC, Generic[State]):
     def predict(self, state: State, X: Any) -> Array:
         """X @ W."""
         W = self.weights(state)
-        return check_rows(X, len(W), W.dtype) @ W  # type: ignore[no-any-return]
+        return check_rows(X, len(W), W.dtype) @ W

@@ -2,8 +2,8 @@
 
     minimise  λ‖W − θ⁰‖² + Σᵢ ‖yᵢ − Wᵀxᵢ‖² / βⁱ                                (RLS)
 
-Where β < 1 everything is multiplied by βᵗ, so that no power overflows: the newest sample weighs 1, the one before β, the
-prior λβᵗ. The factor of the data alone is the memory; the prior joins when solving. β = 0 is read as exact constraints
+Where β < 1 everything is multiplied by βᵗ, so that no power overflows: the newest sample weighs 1, the one before β,
+the prior λβᵗ. The factor of the data alone is the memory; the prior joins when solving. β = 0 is read as exact constraints
 (Lemma 1: the same as ICL); that is rls_exact.py.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 from remanence.checks import Array, check_block, check_number, check_result, check_rows, check_start
 from remanence.errors import InputError
 from remanence.memory import root as roots
-from remanence.memory.root import Root, take_outputs
+from remanence.memory.root import Root, sums_of_squares, take_outputs
 from remanence.memory.tracking import Tracker, stretch
 from remanence.memory.waiting import Store, Waiting
 from remanence.methods.fading import Fading
@@ -80,7 +80,7 @@ class RLS(Method[Any]):
         return self._fresh(roots.empty(features, outputs, dtype), start, 0, self.ridge, free)
 
     def update(self, state: Any, X: Any, Y: Any, donate: bool = False) -> Any:
-        X, Y = check_block(X, Y, *state.start.shape, state.start.dtype)
+        X, Y = check_block(X, Y, state.start)
         if isinstance(state, Exact):
             return track_exact(state, X, Y)[0]
         waiting = state.waiting
@@ -91,7 +91,7 @@ class RLS(Method[Any]):
         return self._folded(state, X, Y, donate)
 
     def track(self, state: Any, X: Any, Y: Any, donate: bool = False) -> tuple[Any, Array]:
-        X, Y = check_block(X, Y, *state.start.shape, state.start.dtype)
+        X, Y = check_block(X, Y, state.start)
         if isinstance(state, Exact):
             return track_exact(state, X, Y)
         errors = np.empty_like(Y)
@@ -103,7 +103,7 @@ class RLS(Method[Any]):
         self._open_door(state)
         fading, tracker = self._fading, Tracker(self._posterior(state).copy(), self.forget)
         held = state.waiting.store.held * fading.prior(state.waiting.count)
-        size = stretch(*state.start.shape, self.forget)
+        size = stretch(state.start, self.forget)
         for i in range(0, len(X), size):
             part = slice(i, i + size)
             errors[part] = tracker.fold(X[part], Y[part], fading.gain(state.count + i))
@@ -134,9 +134,9 @@ class RLS(Method[Any]):
         X = check_rows(X, len(state.start), state.start.dtype)
         posterior = self._posterior(state)
         S = posterior.whitened(X)
-        spread = self._fading.gain(state.count) * np.einsum("ij,ij->j", S, S, dtype=np.float64)
+        spread = self._fading.gain(state.count) * sums_of_squares(S)
         noise = posterior.rest / max(self._fading.effective(state.count), 1.0)
-        return (1 + spread)[:, None] * np.maximum(noise, np.finfo(float).tiny)  # type: ignore[no-any-return]
+        return (1 + spread)[:, None] * np.maximum(noise, np.finfo(float).tiny)
 
     def loss(self, state: Any) -> float:
         """The minimum of the objective (RLS), summed over the outputs."""
@@ -174,7 +174,7 @@ class RLS(Method[Any]):
     def remove(self, state: Any, X: Any, Y: Any) -> RLSState:
         """The state that never saw these rows; refused when they cannot have been learned."""
         state = self._additive(state, "remove")
-        X, Y = check_block(X, Y, *state.start.shape, state.start.dtype)
+        X, Y = check_block(X, Y, state.start)
         if len(X) > state.count:
             raise InputError(f"expected at most {state.count} rows to remove, the number learned, got {len(X)}")
         left = self.data(state)
@@ -224,7 +224,7 @@ class RLS(Method[Any]):
     def _fresh(
         self, data: Root, start: Array, count: int, ridge: Any, free: int, base: tuple[Root, float] | None = None
     ) -> RLSState:
-        store = Store(self._fading.widest(len(start)), *data.shape, data.dtype)
+        store = Store(self._fading.widest(len(start)), start)
         if base is not None:
             store.attach(*base)
         return RLSState(data, Waiting(store), start, count, ridge, free)
@@ -270,7 +270,7 @@ class RLS(Method[Any]):
                 data = self.data(state)
                 weight = self._prior(state, state.count, data)
                 state.known.posterior = data.with_prior(weight, state.start, state.free)
-        return state.known.posterior  # type: ignore[no-any-return]
+        return state.known.posterior
 
     def _folded(
         self, state: RLSState, X: Array, Y: Array, donate: bool, base: tuple[Root, float] | None = None

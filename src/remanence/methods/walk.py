@@ -44,7 +44,7 @@ def _walk_chunk(
     i = 0
     while i < len(X):
         full = past.rank + new.shape[1] >= past.features
-        fresh = [] if full else np.flatnonzero(np.linalg.norm(rest[:, i:], axis=0) > bound[i:])
+        fresh = np.flatnonzero(np.linalg.norm(rest[:, i:], axis=0) > bound[i:])[: 0 if full else 1]
         j = i + int(fresh[0]) if len(fresh) else len(X)
         errors[i:j] = Y[i:j] - X[i:j] @ W
         if j == len(X):

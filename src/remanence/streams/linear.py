@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from remanence.checks import Array, check_block, check_count, check_number, check_start
+from remanence.checks import Array, check_count, check_number, check_rows, check_start
 from remanence.errors import InputError
 from remanence.streams.repeat import recurring as repeated
 from remanence.streams.task import Task
@@ -84,7 +84,7 @@ def _square(value: Any, name: str, d: int) -> Array:
         return check_number(value, name, -np.inf) * np.eye(d)
     if np.shape(value) != (d, d):
         raise InputError(f"expected {name} to be a number or a ({d}, {d}) matrix, got shape {np.shape(value)}")
-    return check_block(value, value, d, d)[0]
+    return check_rows(value, d)
 
 
 def _root(Q: Array) -> Array:
