@@ -1,0 +1,293 @@
+"""What a continual learner must be compared with: forgetting, rehearsing, class means, and training on everything.
+
+    W ← W − γ/m · mean of x (p − onehot(y))ᵀ over a mini-batch,    p = softmax(Wᵀx),    m = mean ‖x‖²      (B1)
+    μ ← μ + Σ (x − μ) / n                                                                                 (B2)
+
+`Finetune` and `Replay` descend by (B1), `NearestMean` keeps (B2), `Joint` keeps all rows and starts again every time.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from remanence.checks import Array, check_count, check_finite, check_number
+from remanence.errors import InputError
+
+FLOATS = (np.float64, np.float32)
+
+
+class _Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """A classifier whose labels grow; what is below it says how it learns and how it answers."""
+
+    classes_: Array
+    n_seen_: int
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Forget everything and learn these rows."""
+        return self._taught(X, y, None, anew=True)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn these rows on top of what is known; labels never met before become new classes.
+
+        `classes` is never needed; where it is given, as scikit-learn does, labels outside it are refused.
+        """
+        return self._taught(X, y, classes, anew="classes_" not in vars(self))
+
+    def predict(self, X: Any) -> Array:
+        """The label of every row."""
+        rows = self._asked(X)
+        return self.classes_[self._answers(rows)]
+
+    @abstractmethod
+    def _check_settings(self) -> None: ...
+
+    @abstractmethod
+    def _learn(self, X: Array, codes: Array, moved: Array) -> None:
+        """Learn rows whose labels are codes into `classes_`; old class k is now class moved[k]. Replace, never edit."""
+
+    @abstractmethod
+    def _answers(self, X: Array) -> Array:
+        """The code of the class of every row."""
+
+    def _taught(self, X: Any, y: Any, classes: Any, anew: bool) -> Self:
+        before = dict(vars(self))
+        try:
+            self._check_settings()
+            if anew:
+                for name in [name for name in before if name.endswith("_") and not name.startswith("_")]:
+                    delattr(self, name)
+                self.classes_, self.n_seen_ = np.empty(0), 0
+            X, y = self._checked(X, y, anew)
+            if classes is not None and not np.isin(y, classes).all():
+                unknown = np.setdiff1d(y, classes).tolist()
+                raise InputError(
+                    f"expected labels among classes, got also {unknown}; leave classes out to let them grow"
+                )
+            old = self.classes_
+            self.classes_ = np.unique(y) if anew else np.union1d(old, y)
+            moved = np.searchsorted(self.classes_, old)
+            self._learn(X, np.searchsorted(self.classes_, y), moved)
+            self.n_seen_ += len(X)
+        except BaseException:  # a call that raises has changed nothing
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _checked(self, X: Any, y: Any, anew: bool) -> tuple[Array, Array]:
+        try:
+            X, y = validate_data(self, X, y, reset=anew, dtype=FLOATS)
+            check_classification_targets(y)
+        except ValueError as refusal:
+            raise InputError(str(refusal)) from None
+        check_finite(X, "X")
+        y = y.astype(str) if y.dtype.kind in "OT" else y
+        if not anew and _family(y) != _family(self.classes_):
+            raise InputError(f"expected {_family(self.classes_)} labels as before, got {_family(y)}; use one kind")
+        return X, y
+
+    def _asked(self, X: Any) -> Array:
+        check_is_fitted(self, "classes_")
+        try:
+            return validate_data(self, X, reset=False, dtype=FLOATS)  # type: ignore[no-any-return]
+        except ValueError as refusal:
+            raise InputError(str(refusal)) from None
+
+
+class _Scoring(_Baseline, ABC):
+    """A baseline that has a score for every class and answers with the highest."""
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores (n, classes); for two classes their difference (n,), positive for the second."""
+        scores = self._scores(self._asked(X))
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    @abstractmethod
+    def _scores(self, X: Array) -> Array:
+        """(n, classes), the larger the likelier."""
+
+    def _answers(self, X: Array) -> Array:
+        return np.asarray(self._scores(X).argmax(axis=1))
+
+
+class _Softmax(_Scoring, ABC):
+    """A linear softmax model that descends by mini-batches, with rows of the past beside each if there are any.
+
+    `step` is in units of 1/mean ‖x‖², so that one default serves features of any scale; below 4 it cannot diverge.
+    """
+
+    step: float
+    epochs: int
+    batch: int
+    seed: int
+    weights_: Array  # (d, c)
+    intercepts_: Array  # (c,)
+    power_: float  # mean ‖x‖² + 1 of all rows seen
+
+    def _check_settings(self) -> None:
+        check_number(self.step, "step", hint="2 suits features of any scale")
+        check_count(self.epochs, "epochs")
+        check_count(self.batch, "batch")
+        check_count(self.seed, "seed", 0)
+
+    def _descend(self, X: Array, codes: Array, moved: Array, past: tuple[Array, Array] | None) -> np.random.Generator:
+        rng = np.random.default_rng((self.seed, self.n_seen_))  # no state to carry: the same after saving and loading
+        W, b = np.zeros((X.shape[1], len(self.classes_))), np.zeros(len(self.classes_))
+        power = float(np.einsum("ij,ij->", X, X, dtype=np.float64)) / len(X) + 1  # the 1 is the intercept's
+        if len(moved):
+            W[:, moved], b[moved] = self.weights_, self.intercepts_
+            power = self.power_ + (power - self.power_) * len(X) / (self.n_seen_ + len(X))
+        for _ in range(self.epochs):
+            order = rng.permutation(len(X))
+            for i in range(0, len(X), self.batch):
+                part = order[i : i + self.batch]
+                x, y = X[part], codes[part]
+                if past is not None:
+                    part = rng.integers(len(past[0]), size=self.batch)
+                    x, y = np.concatenate([x, past[0][part]]), np.concatenate([y, past[1][part]])
+                error = _softmax(x @ W + b)
+                error[np.arange(len(y)), y] -= 1
+                error *= self.step / (power * len(y))
+                W -= x.T @ error  # (B1)
+                b -= error.sum(axis=0)
+        self.weights_, self.intercepts_, self.power_ = W, b, power
+        return rng
+
+    def _scores(self, X: Array) -> Array:
+        scores: Array = X @ self.weights_ + self.intercepts_
+        return scores
+
+
+class Finetune(_Softmax):
+    """Naive fine-tuning: a linear softmax model trained by SGD on each block alone; it forgets what it is not shown.
+
+    `step` is in units of 1/mean ‖x‖²; each `partial_fit` makes `epochs` passes in mini-batches of `batch` rows.
+    """
+
+    def __init__(self, step: float = 2.0, epochs: int = 20, batch: int = 32, seed: int = 0) -> None:
+        self.step, self.epochs, self.batch, self.seed = step, epochs, batch, seed
+
+    def _learn(self, X: Array, codes: Array, moved: Array) -> None:
+        self._descend(X, codes, moved, None)
+
+
+class Replay(_Softmax):
+    """Fine-tuning that rehearses: beside every mini-batch as many rows drawn from a reservoir of `memory` past ones.
+
+    The reservoir is a uniform sample of all rows seen before this call, whatever their number (algorithm R).
+    """
+
+    memory_rows_: Array  # (≤ memory, d)
+    memory_codes_: Array
+
+    def __init__(self, memory: int = 500, step: float = 2.0, epochs: int = 20, batch: int = 32, seed: int = 0) -> None:
+        self.memory, self.step, self.epochs, self.batch, self.seed = memory, step, epochs, batch, seed
+
+    def _check_settings(self) -> None:
+        check_count(self.memory, "memory", hint="it counts the rows kept; without memory use Finetune")
+        super()._check_settings()
+
+    def _learn(self, X: Array, codes: Array, moved: Array) -> None:
+        past = (self.memory_rows_, moved[self.memory_codes_]) if len(moved) else None
+        rng = self._descend(X, codes, moved, past)
+        kept, labels = past if past is not None else (X[:0], codes[:0])
+        room = min(self.memory, self.n_seen_ + len(X))
+        rows, marks = np.empty((room, X.shape[1]), X.dtype), np.empty(room, codes.dtype)
+        rows[: len(kept)], marks[: len(kept)] = kept[:room], labels[:room]
+        times = self.n_seen_ + np.arange(len(X))  # row t goes to place t, later to one of t + 1 places if it exists
+        places = np.where(times < self.memory, times, rng.integers(times + 1))
+        stay = np.flatnonzero(places < self.memory)
+        rows[places[stay]], marks[places[stay]] = X[stay], codes[stay]  # of two rows for one place the later stays
+        self.memory_rows_, self.memory_codes_ = rows, marks
+
+
+class NearestMean(_Scoring):
+    """The class whose mean is nearest (Euclidean); the running means are exact, so the order of rows is free."""
+
+    means_: Array  # (c, d)
+    counts_: Array  # (c,)
+
+    def _check_settings(self) -> None:
+        pass
+
+    def _learn(self, X: Array, codes: Array, moved: Array) -> None:
+        means, counts = np.zeros((len(self.classes_), X.shape[1])), np.zeros(len(self.classes_), dtype=int)
+        if len(moved):
+            means[moved], counts[moved] = self.means_, self.counts_
+        for k in np.unique(codes):
+            rows = X[codes == k]
+            if not counts[k]:
+                means[k] = rows[0]
+            counts[k] += len(rows)
+            means[k] += (rows - means[k]).sum(axis=0) / counts[k]  # (B2)
+        self.means_, self.counts_ = means, counts
+
+    def _scores(self, X: Array) -> Array:
+        from scipy.spatial.distance import cdist
+
+        scores: Array = -cdist(X, self.means_, "sqeuclidean")
+        return scores
+
+
+def _scores_available(joint: "Joint") -> bool:
+    return joint.estimator is None or callable(getattr(joint.estimator, "decision_function", None))
+
+
+class Joint(_Baseline):
+    """The ceiling: keep every row and train `estimator` on all of them anew at each call.
+
+    The default is scikit-learn's RidgeClassifier(alpha=1.0). A single class is answered without asking the estimator.
+    """
+
+    rows_: Array
+    codes_: Array
+
+    def __init__(self, estimator: Any = None) -> None:
+        self.estimator = estimator
+
+    @available_if(_scores_available)  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Array:
+        """The estimator's own scores: (n, classes), for two classes (n,), positive for the second."""
+        rows = self._asked(X)
+        if len(self.classes_) == 1:
+            return np.zeros((len(rows), 1))
+        return np.asarray(self.estimator_.decision_function(rows))
+
+    def _check_settings(self) -> None:
+        if self.estimator is not None and not callable(getattr(self.estimator, "fit", None)):
+            raise InputError(
+                f"expected estimator to be a classifier with fit, got {self.estimator!r}; None takes a ridge classifier"
+            )
+
+    def _learn(self, X: Array, codes: Array, moved: Array) -> None:
+        earlier = [] if not len(moved) else [(self.rows_, moved[self.codes_])]
+        self.rows_ = np.concatenate([*(rows for rows, _ in earlier), X])
+        self.codes_ = np.concatenate([*(known for _, known in earlier), codes])
+        if len(self.classes_) > 1:
+            self.estimator_ = _fresh(self.estimator).fit(self.rows_, self.codes_)
+
+    def _answers(self, X: Array) -> Array:
+        return np.zeros(len(X), dtype=int) if len(self.classes_) == 1 else np.asarray(self.estimator_.predict(X))
+
+
+def _fresh(estimator: Any) -> Any:
+    if estimator is None:
+        from sklearn.linear_model import RidgeClassifier
+
+        return RidgeClassifier(alpha=1.0)
+    return clone(estimator)
+
+
+def _softmax(scores: Array) -> Array:
+    power: Array = np.exp(scores - scores.max(axis=1, keepdims=True))
+    power /= power.sum(axis=1, keepdims=True)
+    return power
+
+
+def _family(y: Array) -> str:
+    return {"U": "text", "S": "bytes", "b": "boolean"}.get(y.dtype.kind, "numeric")
