@@ -82,7 +82,7 @@ class Root:
         return Root(root.factor, root.target, root.rest + other.rest + rest)
 
     def with_prior(self, weight: float, start: Array, free: int = 0) -> "Root":
-        """With the prior weight·‖W − start‖² among the rows; the first `free` features carry none that could be seen."""
+        """With the prior weight·‖W − start‖² among the rows; the first `free` features carry none to be seen."""
         return prior(weight, start, free, self.least(), self.dtype).merged(self, donate=True)
 
     def solve(self) -> Array:

@@ -1,12 +1,12 @@
 """Fold rows into a root and learn, from the rotations themselves, what each row's error was before it.
 
-One row: rotating [√g xᵀ, √g yᵀ] into [R z] row by row leaves √g α behind, and the error before was e = α / Π cₖ     (T1)
+One row: rotating [√g xᵀ, √g yᵀ] into [R z] row by row leaves √g α behind; the error before was e = α / Π cₖ      (T1)
 (cₖ the cosines). With the factor √g taken out of the row, g = 0 is no special case:
 
-    r = √(R²ₖₖ + g xₖ²)    Rₖⱼ ← (RₖₖRₖⱼ + g xₖxⱼ)/r    xⱼ ← (Rₖₖxⱼ − xₖRₖⱼ)/r                                       (T2)
+    r = √(R²ₖₖ + g xₖ²)    Rₖⱼ ← (RₖₖRₖⱼ + g xₖxⱼ)/r    xⱼ ← (Rₖₖxⱼ − xₖRₖⱼ)/r                                  (T2)
 
 A block: with B the part of Qᵀ that maps the new rows onto what is left, Qᵀ[0; I] = [·; B], and B = Q'L, L lower
-triangular, the errors are those of the rows one after the other:  e = diag(L)⁻¹ Q'ᵀ r,  r what is left of Y          (T3)
+triangular, the errors are those of the rows one after the other:  e = diag(L)⁻¹ Q'ᵀ r,  r what is left of Y       (T3)
 """
 
 from functools import cache
@@ -28,7 +28,7 @@ def _geqrf(dtype: str) -> Any:
 
 
 def stretch(weights: Array, forget: float) -> int:
-    """How many rows to hand over at once: long for the loop, blocks of matrix speed otherwise, never faded to nothing."""
+    """How many rows to hand over at once: many for the loop, blocks otherwise, never so many that they fade away."""
     features, outputs = weights.shape
     rows = 1024 if features <= NARROW and outputs <= 32 else 48 if features < 512 else 96 if features < 1024 else 128
     return rows if forget >= 1 else max(1, min(rows, int(-60.0 / np.log(forget))))

@@ -8,6 +8,7 @@ trusted only where it is well conditioned; elsewhere the rows go through the roo
 """
 
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,15 @@ class Store:
         self.held = 0.0  # the weight of the prior in it
         self.done = 0  # rows whose image S, C, U is known
         self.broken = False  # M was not to be trusted
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"X": self.X[: self.used], "Y": self.Y[: self.used], "capacity": len(self.X)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy holds the rows; what was worked out for them is worked out again when asked for."""
+        X, Y = state["X"], state["Y"]
+        self.__init__(state["capacity"], np.empty((X.shape[1], Y.shape[1]), X.dtype))  # type: ignore[misc]
+        self.X[: len(X)], self.Y[: len(Y)], self.used = X, Y, len(X)
 
     def attach(self, base: Root, held: float) -> None:
         """Let the rows wait at this root, in which the prior has the weight `held`."""

@@ -61,7 +61,7 @@ def lms_walk(W: Array, X: Array, Y: Array, steps: Array, normalized: bool, error
 def apa_walk(
     W: Array, Z: Array, T: Array, first: int, buffer: int, steps: Array, errors: Array, skip: int, bound: float
 ) -> int:
-    """APA over rows first, first+1, … of Z (n, d), T (n, c), each with up to `buffer` rows before it, W (c, d) in place.
+    """APA over rows first, first+1, … of Z (n, d), T (n, c), each with up to `buffer` rows before it; W in place.
 
     Stops at a row whose constraints are too dependent for a Gram matrix (squared pivot ratio below `bound`) and returns
     its index; the caller solves that one with care and comes back with `skip` past it.

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from remanence.checks import Array, check_block, check_finite, check_result, check_start
+from remanence.errors import InputError
 from remanence.memory.root import take_outputs
 from remanence.methods.protocol import Method
 from remanence.methods.steps import check_step, resolve
@@ -52,6 +53,17 @@ class LMS(Method[LMSState]):
             check_finite(X, "X")  # (the loop looks at every entry anyway, so it also looks for NaN)
         check_result(W, errors)
         return LMSState(np.ascontiguousarray(W.T), state.count + len(X)), errors
+
+    def repeating(self, times: Array, first: int) -> "LMS":
+        """The method for which sample first + i counts as `times[i]` samples in a row.
+
+        k steps on one sample leave (1 − γ)ᵏ of its error, so they are one step 1 − (1 − γ)ᵏ; k may be a fraction.
+        """
+        steps = resolve(self.step, first, len(times))
+        if not self.normalized or ((steps > 1) & (times != np.round(times))).any():
+            raise InputError("expected whole weights with steps above 1, and normalized=True, to weigh samples in LMS")
+        given = 1 - (1 - steps) ** times
+        return LMS(lambda t: float(given[t - first - 1]))
 
     def weights(self, state: LMSState) -> Array:
         return state.W

@@ -3,8 +3,8 @@
     minimise  λ‖W − θ⁰‖² + Σᵢ ‖yᵢ − Wᵀxᵢ‖² / βⁱ                                (RLS)
 
 Where β < 1 everything is multiplied by βᵗ, so that no power overflows: the newest sample weighs 1, the one before β,
-the prior λβᵗ. The factor of the data alone is the memory; the prior joins when solving. β = 0 is read as exact constraints
-(Lemma 1: the same as ICL); that is rls_exact.py.
+the prior λβᵗ. The factor of the data alone is the memory; the prior joins when solving. β = 0 is read as exact
+constraints (Lemma 1: the same as ICL); that is rls_exact.py.
 """
 
 from dataclasses import dataclass, field
@@ -20,9 +20,9 @@ from remanence.memory.root import Root, sums_of_squares, take_outputs
 from remanence.memory.tracking import Tracker, stretch
 from remanence.memory.waiting import Store, Waiting
 from remanence.methods.fading import Fading
-from remanence.methods.protocol import Method
 from remanence.methods.ridge import best_ridge
 from remanence.methods.rls_exact import Exact, track_exact
+from remanence.methods.soft import SoftMethod
 
 FADED = 1e-8  # a prior this far below what rounding can see is renewed
 
@@ -50,7 +50,7 @@ class RLSState:
 
 
 @dataclass(frozen=True, slots=True)
-class RLS(Method[Any]):
+class RLS(SoftMethod):
     """Least squares over every sample so far, exact at every moment.
 
     `forget` below 1 lets old samples fade, above 1 emphasises them, 0 demands exact constraints. `floor` is a part of
@@ -135,7 +135,7 @@ class RLS(Method[Any]):
         posterior = self._posterior(state)
         S = posterior.whitened(X)
         spread = self._fading.gain(state.count) * sums_of_squares(S)
-        noise = posterior.rest / max(self._fading.effective(state.count), 1.0)
+        noise = posterior.rest / max(self._fading.effective(state.count) - state.free, 1.0)
         return (1 + spread)[:, None] * np.maximum(noise, np.finfo(float).tiny)
 
     def loss(self, state: Any) -> float:

@@ -1,0 +1,40 @@
+"""Methods that remember all samples softly, so that samples can be weighed, taken back, and pooled."""
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from remanence.checks import Array
+from remanence.methods.protocol import Method
+
+
+class SoftMethod(Method[Any]):
+    """A method whose state is the information of its samples: exact removal, merging and change of ridge."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def init(self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64, free: int = 0) -> Any:
+        """A state that has learned nothing; the first `free` features (an intercept) are not penalised."""
+
+    @abstractmethod
+    def remove(self, state: Any, X: Any, Y: Any) -> Any:
+        """The state that never saw these rows; refused when they cannot have been learned."""
+
+    @abstractmethod
+    def merge(self, a: Any, b: Any) -> Any:
+        """The state that saw the rows of both; the prior counts once."""
+
+    @abstractmethod
+    def with_ridge(self, state: Any, ridge: Any) -> Any:
+        """The state as if it had been learned with another ridge."""
+
+    @abstractmethod
+    def ridge_of(self, state: Any) -> float:
+        """The ridge in force: the setting, or with "auto" the one of largest evidence."""
+
+    @abstractmethod
+    def variance(self, state: Any, X: Any) -> Array:
+        """The predictive variance of every output at every row of X, (n, c)."""
