@@ -1,0 +1,109 @@
+"""Peak memory of learning with `donate=True`, measured in a fresh process: `python -m benchmarks.memory 2048 2000`."""
+
+import gc
+import json
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import remanence as rm
+from benchmarks.data import linear_rows
+from benchmarks.rows import Benchmark, Effort, Goal, Limit, Row
+from remanence.checks import Array
+
+
+def arrays(value: Any, seen: set[int] | None = None) -> list[Array]:
+    """Every array that a state holds, each storage once; knows dataclasses and classes with slots."""
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return []
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        if value.base is not None and isinstance(value.base, np.ndarray):
+            return arrays(value.base, seen)
+        return [value]
+    names = [field.name for field in fields(value)] if is_dataclass(value) else getattr(value, "__slots__", ())
+    return [array for name in names for array in arrays(getattr(value, name, None), seen)]
+
+
+def held(state: Any) -> int:
+    """The bytes of a state."""
+    return sum(array.nbytes for array in arrays(state))
+
+
+def _resident_peak() -> int | None:
+    """The peak of this process's resident memory in bytes, where the system tells."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), None)
+
+
+def _reset_resident_peak() -> bool:
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def measured(features: int, rows: int, outputs: int = 10) -> dict[str, float]:
+    """In this process: the bytes of a state, and the peak above what was there while it learns another batch."""
+    method = rm.RLS()
+    X, Y = linear_rows(rows, features, outputs)
+    state = method.update(method.init(features, outputs), X, Y)
+    state = method.update(state, X[:300], Y[:300], donate=True)  # everything is loaded by now
+    gc.collect()
+    tracemalloc.start()
+    size = held(state)
+    before = tracemalloc.get_traced_memory()[
+        0
+    ]  # (what is older than tracing is not counted, nor is it freed meanwhile)
+    reset = _reset_resident_peak()
+    resident = _resident_peak()
+    state = method.update(state, X, Y, donate=True)
+    extra = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    peak = _resident_peak()
+    result = {"state": float(size), "extra": float(extra)}
+    if reset and resident is not None and peak is not None:
+        result["resident"] = float(peak - resident)
+    return result
+
+
+def donate(effort: Effort) -> tuple[Row, ...]:
+    """NumPy reports its allocations to tracemalloc, and LAPACK's work arrays here are NumPy's."""
+    d, n = effort.features(2048), effort.rows(2_000, 400)
+    command = [sys.executable, "-m", "benchmarks.memory", str(d), str(n)]
+    root = Path(__file__).resolve().parent.parent
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise RuntimeError(f"the measuring process failed: {done.stderr.strip().splitlines()[-1:]}")
+    found = json.loads(done.stdout)
+    size, extra = found["state"], found["extra"]
+    accuracy = {"resident memory grew by, in states": found["resident"] / size} if "resident" in found else {}
+    return (
+        Row(
+            "memory-donate",
+            f"RLS().update(donate=True), d = {d}, a batch of {n} rows: state and peak above it",
+            size + extra,
+            "the state itself",
+            size,
+            Goal("at most", 1.6),
+            Limit("one copy of the state", size),
+            unit="bytes",
+            accuracy=accuracy,
+        ),
+    )
+
+
+BENCHMARKS: dict[str, Benchmark] = {"memory-donate": donate}
+
+if __name__ == "__main__":
+    print(json.dumps(measured(int(sys.argv[1]), int(sys.argv[2]))))

@@ -1,0 +1,15 @@
+"""The libraries we compare with, imported when a benchmark needs them."""
+
+from importlib import import_module
+from types import ModuleType
+
+from benchmarks.rows import PeerMissing
+
+
+def peer(module: str) -> ModuleType:
+    """The module, or a refusal that says how to get it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        name = module.partition(".")[0]
+        raise PeerMissing(f"{name} is not installed; `pip install -e '.[bench]'` brings the peers") from error

@@ -1,0 +1,73 @@
+"""Interleaved measurement: A, B, C, A, B, C, …, the best of each, on one thread.
+
+What disturbs the machine for a while then disturbs every side, and the best of several rounds is what each can do.
+"""
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.rows import Effort
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Seconds of every round, and what each callable returned when it was warmed up."""
+
+    seconds: dict[str, tuple[float, ...]]
+    results: dict[str, Any]
+
+    def best(self, name: str, per: int = 1) -> float:
+        """The seconds of the best round, for each of `per` rows."""
+        return min(self.seconds[name]) / per
+
+
+def threads() -> int:
+    """The largest number of threads that a loaded numerical library would use."""
+    from threadpoolctl import threadpool_info
+
+    return max((pool["num_threads"] for pool in threadpool_info()), default=1)
+
+
+@contextmanager
+def one_thread() -> Iterator[bool]:
+    """Holds every numerical library to one thread; yields whether that had to be enforced."""
+    import scipy.linalg  # noqa: F401  # (a library is only limited once it is loaded)
+    import sklearn.linear_model  # noqa: F401
+    from threadpoolctl import threadpool_limits
+
+    enforced = threads() > 1
+    with threadpool_limits(1):
+        yield enforced
+
+
+def measure(calls: Mapping[str, Callable[[], Any]], effort: Effort) -> Measured:
+    """Time every callable `effort.rounds` times in turn, at least twice, stopping early after `effort.seconds`.
+
+    Each is called once beforehand, to compile and warm up. Refuses to run on more than one thread.
+    """
+    if (found := threads()) > 1:
+        raise RuntimeError(
+            f"expected one thread in every numerical library, got {found}; measure inside `with one_thread():` "
+            f"or start with OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1, as `make bench` does"
+        )
+    results = {name: call() for name, call in calls.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    collecting, begun = gc.isenabled(), time.perf_counter()
+    gc.collect()
+    gc.disable()
+    try:
+        for done in range(max(effort.rounds, 1)):
+            if done >= min(2, effort.rounds) and time.perf_counter() - begun > effort.seconds:
+                break
+            for name, call in calls.items():
+                start = time.perf_counter()
+                call()
+                seconds[name].append(time.perf_counter() - start)
+    finally:
+        if collecting:
+            gc.enable()
+    return Measured({name: tuple(values) for name, values in seconds.items()}, results)
