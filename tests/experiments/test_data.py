@@ -6,10 +6,10 @@ import struct
 
 import numpy as np
 import pytest
-from experiments import data
 from PIL import Image
 
 import remanence as rm
+from experiments import data
 
 COUNTS = (10, 2)
 
