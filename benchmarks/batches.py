@@ -70,7 +70,16 @@ def batches(effort: Effort) -> tuple[Row, ...]:
     retrained = accuracy | {"their weights from a direct solve": distance(found.results["ridge"], oracle)}
     ours, loop = found.best("ours", n), found.best("bare", n)
     return (
-        Row("batches-bare", what, ours, "bare dsyrk + Cholesky loop", loop, Goal("at most", 3.5), accuracy=accuracy),
+        Row(
+            "batches-bare",
+            what,
+            ours,
+            "bare dsyrk + Cholesky loop",
+            loop,
+            Goal("at most", 3.5),
+            accuracy=accuracy,
+            rounds=found.pairs("ours", "bare", n, n),
+        ),
         Row(
             "batches-ridge",
             what,
@@ -80,6 +89,7 @@ def batches(effort: Effort) -> tuple[Row, ...]:
             Goal("at least", 3),
             limit,
             accuracy=retrained,
+            rounds=found.pairs("ours", "ridge", n, n),
         ),
         Row(
             "batches-donate",
@@ -88,6 +98,7 @@ def batches(effort: Effort) -> tuple[Row, ...]:
             "bare dsyrk + Cholesky loop",
             loop,
             Goal("at most"),
+            rounds=found.pairs("donating", "bare", n, n),
         ),
     )
 

@@ -67,6 +67,7 @@ def _rls(effort: Effort, features: int, rows: int, peer_rows: int, bound: float)
             Goal("at least", bound),
             Limit("bare dsyrk of the same rows", found.best("limit", n)),
             accuracy=accuracy,
+            rounds=found.pairs("ours", "padasip", n, m),
         ),
     )
 
@@ -98,6 +99,7 @@ def _lms(effort: Effort, normalized: bool) -> tuple[Row, ...]:
             Goal("at least", 60),
             Limit(PASS, found.best("limit", n)),
             accuracy={"errors apart": agree(errors, theirs, 1e-9, f"LMS and {kind}")},
+            rounds=found.pairs("ours", "padasip", n, n),
         ),
     )
 
@@ -140,6 +142,7 @@ def lms_sgd(effort: Effort) -> tuple[Row, ...]:
             Goal("at least", 3),
             limit,
             accuracy={"weights apart": same},
+            rounds=found.pairs("raw", "sgd", n, n),
         ),
         Row(
             "lms-sgd-normalized",
@@ -150,6 +153,7 @@ def lms_sgd(effort: Effort) -> tuple[Row, ...]:
             Goal("at least"),
             limit,
             note="not the same step: ours divides by ‖x‖² as well",
+            rounds=found.pairs("normalized", "sgd", n, n),
         ),
     )
 
@@ -184,6 +188,7 @@ def apa(effort: Effort) -> tuple[Row, ...]:
             Limit(PASS, found.best("limit", n)),
             accuracy={"errors apart": agree(errors, theirs, 1e-6, "APA and FilterAP")},
             note="order 9 = the new sample and the 8 before it",
+            rounds=found.pairs("ours", "padasip", n, n),
         ),
     )
 
@@ -215,6 +220,7 @@ def recursive_ls(effort: Effort) -> tuple[Row, ...]:
             Goal("at least"),
             accuracy={"weights apart": agree(early, last, 1e-3, "RLS and RecursiveLS")},
             note="it also keeps the covariance of every step",
+            rounds=found.pairs("ours", "statsmodels", len(X), m),
         ),
     )
 

@@ -69,6 +69,7 @@ def scaling(effort: Effort) -> tuple[Row, ...]:
             Goal("at most", 6),
             Limit("a dot and a dtrmv a row", found.best("limit", n)),
             accuracy={"errors from track": agree(Y - found.results["wide"][0], together, 1e-9, "live and track")},
+            rounds=found.pairs("wide", "narrow", n, n),
         ),
     )
 
@@ -129,6 +130,7 @@ def live(effort: Effort) -> tuple[Row, ...]:
                 "their squared error": squared(found.results["sgd"]),
             },
             note="exact least squares beside a gradient step",
+            rounds=found.pairs("exact", "sgd", n, m),
         ),
         Row(
             "live-rls-fading",
@@ -138,6 +140,7 @@ def live(effort: Effort) -> tuple[Row, ...]:
             theirs,
             Goal("at least"),
             limit,
+            rounds=found.pairs("fading", "sgd", n, m),
         ),
         Row(
             "live-lms",
@@ -151,6 +154,7 @@ def live(effort: Effort) -> tuple[Row, ...]:
                     found.results["lms"][0][:m], found.results["sgd"], 1e-9, "LMS and SGDRegressor"
                 )
             },
+            rounds=found.pairs("lms", "sgd", n, m),
         ),
     )
 
@@ -192,6 +196,7 @@ def river(effort: Effort) -> tuple[Row, ...]:
             found.best("river", n),
             Goal("at least"),
             accuracy={"predictions apart": same},
+            rounds=found.pairs("ours", "river", n, n),
         ),
         Row(
             "live-river-rls",
@@ -201,6 +206,7 @@ def river(effort: Effort) -> tuple[Row, ...]:
             found.best("river", n),
             Goal("at least"),
             note="exact least squares beside a gradient step",
+            rounds=found.pairs("exact", "river", n, n),
         ),
     )
 

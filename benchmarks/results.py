@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import subprocess
 from collections.abc import Iterable
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
@@ -35,7 +36,21 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "libraries": {name: found for name in LIBRARIES if (found := _version(name))},
         "threads": threads(),
+        "code": _code(),
     }
+
+
+def _code() -> str:
+    """The commit that was measured, and whether the package was changed since."""
+    folder = Path(__file__).parent.parent
+    try:
+        commit, changes = (
+            subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+            for words in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--", "src"])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{commit} with changes in src" if changes else commit
 
 
 def _processor() -> str:
@@ -84,10 +99,11 @@ def markdown(folder: Path, groups: Iterable[str]) -> str:
         "row of data. Only ratios are given: seconds are in the JSON files and depend on the machine.",
         "*Times the limit* is our time as a multiple of what the machine needs at the very least, as named. Before a",
         "ratio counts, both sides are held to the same answers where they are defined to give the same; *apart* is the",
-        "largest difference relative to the largest entry.",
+        "largest difference relative to the largest entry. *Rounds* is the range of the ratio over single rounds: it",
+        "tells how noisy the machine was.",
         "",
-        "| benchmark | ours | beside | ratio | goal | met | times the limit | accuracy and remarks |",
-        "|---|---|---|---|---|---|---|---|",
+        "| benchmark | ours | beside | ratio | rounds | goal | met | times the limit | accuracy and remarks |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     lines += ["| " + " | ".join(_cells(row)) + " |" for row in rows]
     for facts in {json.dumps(row["machine"], sort_keys=True): row["machine"] for row in rows}.values():
@@ -96,7 +112,7 @@ def markdown(folder: Path, groups: Iterable[str]) -> str:
             "",
             f"{facts['processor']}, {facts['cores']} cores, {facts['threads']} thread used; {facts['system']},",
         ]
-        lines += [f"Python {facts['python']}, {libraries}."]
+        lines += [f"Python {facts['python']}, {libraries}; code {facts['code']}."]
     dates = sorted({row["date"] for row in rows})
     return "\n".join([*lines, "", f"Measured {' to '.join(dict.fromkeys([*dates[:1], *dates[-1:]]))}.", ""])
 
@@ -111,6 +127,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
         row["what"],
         row["peer"],
         f"{row['ratio']:.3g}{words}",
+        "–" if row["spread"] is None else f"{row['spread'][0]:.3g} to {row['spread'][1]:.3g}",
         "–" if row["goal"] is None else f"{sign} {row['goal']['bound']:g}",
         {True: "yes", False: "**no**", None: "–"}[row["reached"]],
         limit,
@@ -123,12 +140,12 @@ def table(rows: Iterable[Row]) -> Any:
     from rich.table import Table
 
     shown = Table(title="Ours beside others: ratios of best rounds, one thread", expand=False)
-    for column in ("benchmark", "beside", "ratio", "goal", "met", "times the limit"):
+    for column in ("benchmark", "beside", "ratio", "rounds", "goal", "met", "times the limit"):
         shown.add_column(
             column, justify="right" if column in ("ratio", "goal") else "left", no_wrap=column in ("benchmark", "ratio")
         )
     for row in rows:
-        name, _, peer, ratio, goal, met, limit, _ = _cells(row.as_dict())
+        name, _, peer, ratio, rounds, goal, met, limit, _ = _cells(row.as_dict())
         style = {True: "green", False: "bold red", None: ""}[row.reached]
-        shown.add_row(name, peer, ratio, goal, f"[{style}]{met.strip('*')}[/]" if style else met, limit)
+        shown.add_row(name, peer, ratio, rounds, goal, f"[{style}]{met.strip('*')}[/]" if style else met, limit)
     return shown

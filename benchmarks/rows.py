@@ -48,6 +48,7 @@ class Row:
     unit: str = "seconds a row"
     accuracy: dict[str, float] = field(default_factory=dict)  # what was checked: the number found
     note: str = ""
+    rounds: tuple[tuple[float, float], ...] = ()  # ours and theirs in every round: how noisy was it?
 
     @property
     def ratio(self) -> float:
@@ -57,6 +58,12 @@ class Row:
     def reached(self) -> bool | None:
         """Whether the goal is met; None where there is none."""
         return self.goal.met(self.ratio)
+
+    @property
+    def spread(self) -> tuple[float, float] | None:
+        """The smallest and the largest ratio of a single round."""
+        ratios = [self.goal.ratio(ours, theirs) for ours, theirs in self.rounds]
+        return (min(ratios), max(ratios)) if ratios else None
 
     @property
     def above_limit(self) -> float | None:
@@ -72,6 +79,8 @@ class Row:
             "peer": self.peer,
             "theirs": self.theirs,
             "ratio": self.ratio,
+            "spread": self.spread,
+            "rounds": len(self.rounds),
             "goal": None if self.goal.bound is None else {"sense": self.goal.sense, "bound": self.goal.bound},
             "sense": self.goal.sense,
             "reached": self.reached,
@@ -88,8 +97,8 @@ class Effort:
 
     share: float = 1.0  # of the rows of the full benchmark
     widest: int = 1 << 20  # features at most
-    rounds: int = 9  # at most, of interleaved measurement
-    seconds: float = 8.0  # after which no further round is begun
+    rounds: int = 15  # at most, of interleaved measurement
+    seconds: float = 14.0  # after which no further round is begun
 
     def rows(self, full: int, least: int = 8) -> int:
         return min(full, max(least, int(full * self.share)))

@@ -24,6 +24,11 @@ class Measured:
         """The seconds of the best round, for each of `per` rows."""
         return min(self.seconds[name]) / per
 
+    def pairs(self, ours: str, theirs: str, per: int = 1, peer_per: int = 1) -> tuple[tuple[float, float], ...]:
+        """The seconds of both sides in every round, for each row."""
+        both = zip(self.seconds[ours], self.seconds[theirs], strict=True)
+        return tuple((a / per, b / peer_per) for a, b in both)
+
 
 def threads() -> int:
     """The largest number of threads that a loaded numerical library would use."""

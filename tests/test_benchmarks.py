@@ -40,6 +40,8 @@ def test_the_best_round_counts_for_each_row():
     found = timing.Measured({"a": (3.0, 2.0, 5.0)}, {})
     assert found.best("a") == 2.0
     assert found.best("a", per=4) == 0.5
+    assert found.pairs("a", "a", 1, 2) == ((3.0, 1.5), (2.0, 1.0), (5.0, 2.5))
+    assert a_row(rounds=((1.0, 3.0), (2.0, 4.0))).spread == (2.0, 3.0) and a_row().spread is None
 
 
 def test_no_round_begins_after_the_time_is_up_but_two_are_made(single):
@@ -97,7 +99,13 @@ def test_the_facts_name_no_host_and_no_path():
 
 def test_the_markdown_table_has_a_line_a_row_and_says_what_is_missed(tmp_path):
     some = [
-        a_row("met", limit=Limit("a pass", 0.5), accuracy={"errors apart": 1e-15}, note="a remark"),
+        a_row(
+            "met",
+            limit=Limit("a pass", 0.5),
+            accuracy={"errors apart": 1e-15},
+            note="a remark",
+            rounds=((1.0, 12.0), (2.0, 20.0)),
+        ),
         a_row("missed", theirs=2.0),
         a_row("shown", goal=Goal("at most")),
     ]
@@ -106,7 +114,7 @@ def test_the_markdown_table_has_a_line_a_row_and_says_what_is_missed(tmp_path):
     lines = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("| ")}
     assert lines.keys() == {"benchmark", "met", "missed", "shown"}
     assert len({line.count("|") for line in lines.values()}) == 1
-    assert "12× faster | ≥ 10 | yes | 2.0 (a pass) | errors apart 1.0e-15; a remark" in lines["met"]
+    assert "12× faster | 10 to 12 | ≥ 10 | yes | 2.0 (a pass) | errors apart 1.0e-15; a remark" in lines["met"]
     assert "**no**" in lines["missed"] and "yes" not in lines["missed"]
     assert "| – | – |" in lines["shown"]
     assert "met in 1 of 2 rows" in text and "make bench" in text
@@ -171,6 +179,6 @@ def test_every_benchmark_runs(name, single):
     found = smoke(name)
     assert found and len({row.name for row in found}) == len(found)
     for row in found:
-        assert row.name.startswith(name)  # so that rows of two benchmarks never share a name
+        assert row.name.startswith(name)  # so that --only finds it
         assert np.isfinite(row.ratio) and row.ratio > 0
         json.dumps(row.as_dict())
