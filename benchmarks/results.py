@@ -95,8 +95,8 @@ def markdown(folder: Path, groups: Iterable[str]) -> str:
         f"Made by `{COMMAND}`; a few rows again: `python -m benchmarks --only NAME`. The goal is met in "
         f"{sum(goals)} of {len(goals)} rows that have one.",
         "",
-        "Sides take turns (A, B, A, B, …) in one process on one BLAS thread; each counts by its best round, for each",
-        "row of data. Only ratios are given: seconds are in the JSON files and depend on the machine.",
+        "Sides take turns (A, B, A, B, …) in one process on one BLAS thread; each counts by the processor time of its",
+        "best round, for each row of data. Only ratios are given: seconds are in the JSON files and depend on the machine.",
         "*Times the limit* is our time as a multiple of what the machine needs at the very least, as named. Before a",
         "ratio counts, both sides are held to the same answers where they are defined to give the same; *apart* is the",
         "largest difference relative to the largest entry. *Rounds* is the range of the ratio over single rounds: it",

@@ -1,6 +1,8 @@
 """Interleaved measurement: A, B, C, A, B, C, …, the best of each, on one thread.
 
 What disturbs the machine for a while then disturbs every side, and the best of several rounds is what each can do.
+Seconds are those of the processor: everything here is one thread that never waits, so on a quiet machine they are the
+seconds on the wall, and on a busy one a long call is not charged for the programs it had to make room for.
 """
 
 import gc
@@ -69,9 +71,9 @@ def measure(calls: Mapping[str, Callable[[], Any]], effort: Effort) -> Measured:
             if done >= min(2, effort.rounds) and time.perf_counter() - begun > effort.seconds:
                 break
             for name, call in calls.items():
-                start = time.perf_counter()
+                start = time.process_time()
                 call()
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(time.process_time() - start)
     finally:
         if collecting:
             gc.enable()
