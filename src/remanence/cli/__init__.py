@@ -1,0 +1,52 @@
+"""The command `remanence`: parse, call, print. Exit code 0, 1 when a check fails, 2 when it was used badly."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from remanence import __version__
+from remanence.cli.methods import methods as methods_command
+from remanence.cli.run import run as run_command
+from remanence.errors import FileError, InputError, MissingDependency, NumericalError
+
+app = typer.Typer(
+    name="remanence",
+    help="Keep a model up to date as tasks, classes and samples arrive, and prove what it has kept.",
+    epilog="Example: remanence run",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run", epilog="Example: remanence run --methods finetune,rls,joint --out runs/first")(run_command)
+app.command("methods", epilog="Example: remanence methods --json")(methods_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"remanence {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and leave with its exit code."""
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="remanence")
+    except (InputError, FileError, MissingDependency, NumericalError) as refusal:
+        if os.environ.get("REMANENCE_DEBUG", "") not in ("", "0"):
+            raise
+        typer.secho("Error: ", fg="red", bold=True, nl=False, err=True)
+        typer.echo(" ".join(str(refusal).split()), err=True)
+        sys.exit(2)

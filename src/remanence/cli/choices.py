@@ -1,0 +1,168 @@
+"""What `remanence run` can be asked for by name: learners and streams, with settings that are fair on them.
+
+All learners get the same features. Steps are round numbers, small enough to average over noise.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Literal
+
+from remanence.errors import InputError
+
+if TYPE_CHECKING:  # names must be known without loading numpy
+    from remanence.report import Contender
+    from remanence.streams import Task
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A learner by name; `method` is its name in `rm.list_methods()`, a baseline brings its own description."""
+
+    label: str
+    build: Callable[[int], Any]  # of the seed
+    method: str = ""
+    role: Literal["learner", "floor", "ceiling"] = "learner"
+    note: str = ""
+    summary: str = ""
+    cost: str = ""
+    memory: str = ""
+
+
+@dataclass(frozen=True)
+class StreamChoice:
+    """A stream by name."""
+
+    build: Callable[[int, int], "list[Task]"]  # of the number of tasks and the seed
+    summary: str
+    notes: tuple[str, ...] = ()
+
+
+def _method(name: str, **settings: Any) -> Callable[[int], Any]:
+    def build(seed: int) -> Any:
+        import remanence as rm
+
+        return rm.ContinualClassifier(rm.list_methods()[name].method(**settings))
+
+    return build
+
+
+def _baseline(name: str, seeded: bool = False) -> Callable[[int], Any]:
+    def build(seed: int) -> Any:
+        from remanence.estimators import baselines
+
+        return getattr(baselines, name)(**({"seed": seed} if seeded else {}))
+
+    return build
+
+
+LEARNERS: dict[str, Choice] = {
+    "finetune": Choice(
+        "Fine-tuning",
+        _baseline("Finetune", seeded=True),
+        role="floor",
+        summary="baseline: SGD on each task alone, as a network is fine-tuned",
+        cost="4dc an epoch, 20 epochs",
+        memory="dc",
+    ),
+    "lms": Choice("LMS", _method("LMS", step=0.1), "LMS"),
+    "apa": Choice("APA", _method("APA", buffer=8, step=0.1), "APA"),
+    "icl": Choice(
+        "ICL",
+        _method("ICL"),
+        "ICL",
+        note="ICL never moves an old answer. On noisy data the oldest samples use up all directions of the input, "
+        "and what comes later cannot be learned any more: it is made for data that one model can fit exactly.",
+    ),
+    "ogd": Choice(
+        "OGD",
+        _method("OGD", step=0.1),
+        "OGD",
+        note="OGD never moves an old answer either, and so runs out of directions as ICL does.",
+    ),
+    "orfit": Choice("ORFit", _method("ORFit", rank=32), "ORFit"),
+    "rls": Choice("RLS", _method("RLS", ridge=1.0), "RLS"),
+    "nearest-mean": Choice(
+        "Nearest mean",
+        _baseline("NearestMean"),
+        summary="baseline: the class whose running mean is nearest",
+        cost="d",
+        memory="dc",
+    ),
+    "replay": Choice(
+        "Replay",
+        _baseline("Replay", seeded=True),
+        summary="baseline: fine-tuning that rehearses 500 rows of the past",
+        cost="8dc an epoch, 20 epochs",
+        memory="dc + 500d",
+    ),
+    "joint": Choice(
+        "Joint training",
+        _baseline("Joint"),
+        role="ceiling",
+        summary="ceiling: keeps every row and trains on all of them anew",
+        cost="nd² + d³ a task",
+        memory="nd",
+    ),
+}
+
+DEFAULT = ("finetune", "lms", "apa", "icl", "rls", "joint")
+
+
+def _digits(tasks: int, seed: int) -> "list[Task]":
+    from remanence.streams import digits
+
+    return digits(tasks, seed)
+
+
+def _seen_through(view: str) -> Callable[[int, int], "list[Task]"]:
+    def build(tasks: int, seed: int) -> "list[Task]":
+        from sklearn.datasets import load_digits
+
+        from remanence import streams
+
+        X, y = load_digits(return_X_y=True)
+        return getattr(streams, view)(X / 16.0, y, tasks, seed=seed)  # type: ignore[no-any-return]
+
+    return build
+
+
+STREAMS: dict[str, StreamChoice] = {
+    "digits": StreamChoice(
+        _digits,
+        "handwritten digits, a few classes at a time",
+        (
+            "Forward transfer is 0 for all: a class that was never met cannot be named.",
+            "What joint training forgets is no memory lost: with every task there are more classes to confuse.",
+        ),
+    ),
+    "permuted-digits": StreamChoice(_seen_through("permuted"), "all digits, each task with its pixels shuffled anew"),
+    "rotated-digits": StreamChoice(_seen_through("rotated"), "all digits, each task turned 15° further"),
+}
+
+
+def contenders(names: Sequence[str], seed: int) -> "list[Contender]":
+    """Fresh learners by name."""
+    from remanence.report import Contender
+
+    chosen = [(name, LEARNERS[name]) for name in names]
+    return [Contender(name, c.label, c.build(seed), c.role, c.note) for name, c in chosen]
+
+
+def read_learners(text: str) -> list[str]:
+    """The names in a comma-separated list, each once; `all` is all of them."""
+    names = [name.strip().lower() for name in text.split(",") if name.strip()]
+    if not names:
+        raise InputError(f"expected at least one method, got {text!r}; choose from {', '.join(LEARNERS)}")
+    if names == ["all"]:
+        return list(LEARNERS)
+    return list(dict.fromkeys(known(name, LEARNERS, "method") for name in names))
+
+
+def known(name: str, choices: dict[str, Any], what: str) -> str:
+    """The name, if it is one of the choices."""
+    if name in choices:
+        return name
+    close = get_close_matches(name, choices, n=1)
+    hint = f"did you mean {close[0]}? Choices: " if close else "choose from "
+    raise InputError(f"unknown {what} {name!r}; {hint}{', '.join(choices)}")

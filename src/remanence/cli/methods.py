@@ -1,0 +1,47 @@
+"""`remanence methods`: what there is to choose from, and what it costs."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from remanence.cli.choices import LEARNERS
+
+
+def methods(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, and nothing else.")] = False,
+) -> None:
+    """List the methods and baselines: what each is, and what a sample costs in time and memory."""
+    rows = table()
+    if as_json:
+        typer.echo(json.dumps({"methods": rows}, ensure_ascii=False))
+        return
+
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table("name", "what it is", "cost a sample", "memory", header_style="bold", show_lines=False)
+    for k, row in enumerate(rows):
+        last = k + 1 < len(rows) and bool(row["method"]) != bool(rows[k + 1]["method"])
+        shown.add_row(row["run"] or row["method"], row["summary"], row["cost"], row["memory"], end_section=last)
+    console = Console()
+    console.print(shown)
+    console.print("d features, c outputs, n rows, b buffer, r directions seen.", style="dim")
+    console.print("The names serve remanence run --methods; in Python: remanence.list_methods().", style="dim")
+
+
+def table() -> list[dict[str, str]]:
+    """Every method of the library, then the baselines; `run` is the name `remanence run` knows it by, if it does."""
+    from remanence.methods import list_methods
+
+    names = {choice.method: name for name, choice in LEARNERS.items() if choice.method}
+    rows = [
+        {"method": method, "run": names.get(method, ""), "summary": e.summary, "cost": e.cost, "memory": e.memory}
+        for method, e in list_methods().items()
+    ]
+    baselines = [
+        {"method": "", "run": name, "summary": c.summary, "cost": c.cost, "memory": c.memory}
+        for name, c in LEARNERS.items()
+        if not c.method
+    ]
+    return rows + baselines

@@ -1,0 +1,136 @@
+"""A run in pictures: heat maps of errors on one colour scale, and accuracy as the tasks go by.
+
+Figures are built without pyplot: no window, no global state. Colours are told apart by colour-blind readers too
+(cividis; the palette of Okabe and Ito), and every line also has a marker of its own.
+"""
+
+import io
+from typing import Any, Literal
+
+import matplotlib
+import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from remanence.evaluation.matrix import ANNOTATED
+from remanence.report.run import Outcome, Run
+
+INK, PAPER = "#1b1f24", "#fefefe"  # found again in an SVG by the page, which puts the reader's own scheme in place
+COLOURS = "cividis"
+FAINT = 0.15  # opacity of what was not learned yet
+FAINTTTE = ("#d55e00", "#56b4e9", "#e69f00", "#cc79a7", "#009e73", "#0072b2", "#8c8c8c")
+MARKERS = "osD^vPX*<>"
+STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.facecolor": PAPER,
+    "axes.facecolor": "none",
+    "legend.frameon": False,
+    "savefig.facecolor": PAPER,
+    "svg.fonttype": "none",  # text stays text: small, sharp, searchable
+    "svg.hashsalt": "remanence",
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+def matrices_figure(run: Run) -> Figure:
+    """The error matrices of all learners, side by side on one colour scale."""
+    count = len(run.outcomes)
+    columns = min(3, count)
+    rows = -(-count // columns)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(3.1 * columns + 0.9, 2.75 * rows + 0.3), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False)
+        for k, ax in enumerate(axes.flat):
+            if k >= count:
+                ax.set_axis_off()
+                continue
+            draw_matrix(ax, run.outcomes[k])
+            ax.set_title(run.outcomes[k].label, fontweight="bold")
+            if k % columns == 0:
+                ax.set_ylabel("asked about task")
+            if k + columns >= count:
+                ax.set_xlabel("tasks learned")
+        scale = ScalarMappable(Normalize(0, 100), COLOURS)  # the maps' own, without the faint part
+        bar = figure.colorbar(scale, ax=axes, shrink=min(0.9, 1.4 / rows), aspect=30, ticks=range(0, 101, 25))
+        bar.set_label("wrong answers in %; faint: not learned yet")
+        bar.outline.set_visible(False)
+    return figure
+
+
+def matrix_figure(outcome: Outcome) -> Figure:
+    """The error matrix of one learner, small and without a title, for a page that arranges them itself."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(3.4, 2.6), layout="constrained")
+        ax = figure.subplots()
+        draw_matrix(ax, outcome)
+        ax.set(xlabel="tasks learned", ylabel="asked about task")
+    return figure
+
+
+def draw_matrix(ax: Any, outcome: Outcome) -> None:
+    """One heat map, a row a task and a column a step; what was not learned yet is faint."""
+    values, tasks = outcome.matrix.values, len(outcome.matrix.values)
+    learned = np.triu(np.ones(values.shape, dtype=bool), 1)
+    colours = matplotlib.colormaps[COLOURS](values)
+    colours[..., 3] = np.where(learned, 1.0, FAINT)
+    ax.imshow(colours, aspect="auto", interpolation="none")
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
+    if tasks > ANNOTATED:
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+        return
+    ax.set_xticks(range(tasks + 1))
+    ax.set_yticks(range(tasks), _short(outcome.matrix.names))
+    size = 9 if tasks <= 6 else 6 if tasks <= 10 else 5
+    for (i, j), value in np.ndenumerate(values):
+        colour = INK if not learned[i, j] else "#ffffff" if value < 0.55 else "#000000"
+        ax.text(j, i, f"{100 * value:.0f}", ha="center", va="center", fontsize=size, color=colour)
+
+
+def accuracy_figure(run: Run) -> Figure:
+    """The accuracy on all tasks learned so far, after each task; a line a learner, the ceiling dashed."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(4.5, 3.9), layout="constrained")
+        ax = figure.subplots()
+        steps = range(1, len(run.tasks) + 1)
+        others = [outcome for outcome in run.outcomes if outcome.role != "ceiling"]
+        for k, outcome in enumerate(others):
+            colour, marker = FAINTTTE[k % len(FAINTTTE)], MARKERS[k % len(MARKERS)]
+            ax.plot(
+                steps, _percent(outcome), color=colour, marker=marker, markersize=5, linewidth=2, label=outcome.label
+            )
+        for outcome in run.outcomes:
+            if outcome.role == "ceiling":
+                ax.plot(steps, _percent(outcome), color=INK, linestyle=(0, (4, 3)), linewidth=1.5, label=outcome.label)
+        ax.set(xlabel="tasks learned", ylabel="accuracy on tasks learned so far, %", ylim=(0, 103))
+        ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        ax.grid(axis="y", color="#8c8c8c", alpha=0.3, linewidth=0.8)
+        figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def rendered(figure: Figure, kind: Literal["png", "svg"] | str) -> bytes:
+    """The figure as the content of a file; the same figure gives the same bytes."""
+    buffer = io.BytesIO()
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(buffer, format=kind, dpi=160, metadata={"Date": None} if kind == "svg" else None)
+    return buffer.getvalue()
+
+
+def _percent(outcome: Outcome) -> list[float]:
+    return [100 * share for share in outcome.curve]
+
+
+def _short(names: tuple[str, ...]) -> list[str]:
+    """The names of the tasks where they fit beside a small picture, else their numbers."""
+    return list(names) if max(map(len, names)) <= 8 else [str(t) for t in range(1, len(names) + 1)]
