@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from remanence import deep, evaluation, streams
     from remanence.errors import FileError, InputError, MissingDependency, NumericalError
-    from remanence.estimators import ContinualClassifier, ContinualRegressor, RandomFeatures
+    from remanence.estimators import (
+        ContinualClassifier,
+        ContinualRegressor,
+        Finetune,
+        Joint,
+        NearestMean,
+        RandomFeatures,
+        Replay,
+    )
     from remanence.evaluation import ErrorMatrix, evaluate, metrics
-    from remanence.methods import APA, ICL, LMS, OGD, RLS, ORFit, list_methods, min_norm, steps
+    from remanence.methods import APA, ICL, LMS, OGD, RLS, LowRankRLS, ORFit, list_methods, min_norm, steps
     from remanence.streams import Task
 
 __version__ = "0.1.0"
@@ -20,6 +28,7 @@ _HOMES = {
     "APA": "methods",
     "ICL": "methods",
     "LMS": "methods",
+    "LowRankRLS": "methods",
     "OGD": "methods",
     "ORFit": "methods",
     "RLS": "methods",
@@ -28,6 +37,10 @@ _HOMES = {
     "ContinualClassifier": "estimators",
     "ContinualRegressor": "estimators",
     "RandomFeatures": "estimators",
+    "Replay": "estimators",
+    "NearestMean": "estimators",
+    "Joint": "estimators",
+    "Finetune": "estimators",
     "ErrorMatrix": "evaluation",
     "evaluate": "evaluation",
     "Task": "streams",
@@ -54,11 +67,16 @@ __all__ = [
     "ContinualRegressor",
     "ErrorMatrix",
     "FileError",
+    "Finetune",
     "InputError",
+    "Joint",
+    "LowRankRLS",
     "MissingDependency",
+    "NearestMean",
     "NumericalError",
     "ORFit",
     "RandomFeatures",
+    "Replay",
     "Task",
     "deep",
     "evaluate",

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from remanence.evaluation import evaluate, progress
-from remanence.evaluation.progress import progress_bar, track_progress
+from remanence.progress import progress_bar, track_progress
 from remanence.streams import linear
 
 

@@ -1,7 +1,16 @@
-"""scikit-learn estimators over any method: what most people use."""
+"""scikit-learn estimators over any method: what most people use; and baselines to compare with."""
 
+from remanence.estimators.baselines import Finetune, Joint, NearestMean, Replay
 from remanence.estimators.classifier import ContinualClassifier
 from remanence.estimators.random_features import RandomFeatures
 from remanence.estimators.regressor import ContinualRegressor
 
-__all__ = ["ContinualClassifier", "ContinualRegressor", "RandomFeatures"]
+__all__ = [
+    "ContinualClassifier",
+    "ContinualRegressor",
+    "Finetune",
+    "Joint",
+    "NearestMean",
+    "RandomFeatures",
+    "Replay",
+]

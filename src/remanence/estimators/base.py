@@ -66,8 +66,14 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _check_X(self, X: Any, reset: bool) -> Array:
         """X as the method wants it: checked, passed through the frozen features, with the column of ones."""
-        X = refused_as_input_error(validate_data, self, X, reset=reset, dtype=self._dtype(), order="C")
+        X = refused_as_input_error(validate_data, self, X, reset=reset, **self._wanted())
         return self._design(X, reset)
+
+    def _wanted(self) -> dict[str, Any]:
+        """How scikit-learn is to check X; frozen features may want images, or numbers as they come."""
+        if self.features is None:
+            return {"dtype": self._dtype(), "order": "C"}
+        return {"dtype": "numeric", "allow_nd": True}
 
     def _design(self, X: Array, reset: bool) -> Array:
         if self.features is not None:

@@ -71,7 +71,7 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
         if not fresh:
             self._current()
         with self._unchanged_if_refused():
-            X, y = refused_as_input_error(validate_data, self, X, y, reset=fresh, dtype=self._dtype(), order="C")
+            X, y = refused_as_input_error(validate_data, self, X, y, reset=fresh, **self._wanted())
             y = self._labels(y, fresh)
             weights = self._sample_weights(sample_weight, X, y)
             design = self._design(X, fresh)
@@ -165,7 +165,7 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Become the classifier that never saw these samples; a class without samples is gone."""
         method, state = self._soft("unlearn"), self._current()
-        X, y = refused_as_input_error(validate_data, self, X, y, reset=False, dtype=self._dtype(), order="C")
+        X, y = refused_as_input_error(validate_data, self, X, y, reset=False, **self._wanted())
         y = self._labels(y)
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):

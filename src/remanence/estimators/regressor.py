@@ -68,7 +68,7 @@ class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[mi
         self, X: Any, y: Any, sample_weight: Any, fresh: bool
     ) -> tuple[Array, Array, Array | None, bool]:
         X, y = refused_as_input_error(
-            validate_data, self, X, y, reset=fresh, dtype=self._dtype(), order="C", multi_output=True, y_numeric=True
+            validate_data, self, X, y, reset=fresh, **self._wanted(), multi_output=True, y_numeric=True
         )
         flat = y.ndim == 1
         Y = np.asarray(y, self._dtype()).reshape(len(y), -1)

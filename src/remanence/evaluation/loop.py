@@ -11,7 +11,7 @@ from remanence.errors import InputError
 from remanence.evaluation.learners import EstimatorPupil, Method, MethodPupil, Pupil, check_learner, name_of
 from remanence.evaluation.losses import BY_ROW, Exam, Loss
 from remanence.evaluation.matrix import ErrorMatrix
-from remanence.evaluation.progress import track_progress
+from remanence.progress import track_progress
 from remanence.streams.task import Task, same_kind
 
 Rows = list[tuple[Array, Array]]

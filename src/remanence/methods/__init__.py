@@ -5,13 +5,14 @@ from typing import Any, NamedTuple
 from remanence.methods.apa import APA
 from remanence.methods.icl import ICL
 from remanence.methods.lms import LMS
+from remanence.methods.lowrank_rls import LowRankRLS
 from remanence.methods.min_norm import min_norm
 from remanence.methods.ogd import OGD
 from remanence.methods.orfit import ORFit
 from remanence.methods.protocol import Method
 from remanence.methods.rls import RLS
 
-__all__ = ["APA", "ICL", "LMS", "OGD", "RLS", "Entry", "Method", "ORFit", "list_methods", "min_norm"]
+__all__ = ["APA", "ICL", "LMS", "OGD", "RLS", "Entry", "LowRankRLS", "Method", "ORFit", "list_methods", "min_norm"]
 
 
 class Entry(NamedTuple):
@@ -25,4 +26,4 @@ class Entry(NamedTuple):
 
 def list_methods() -> dict[str, Entry]:
     """Every linear method: its class, one line on what it is, and cost and memory a sample."""
-    return {m.__name__: Entry(m, m.summary, m.cost, m.memory) for m in (LMS, APA, ICL, OGD, ORFit, RLS)}
+    return {m.__name__: Entry(m, m.summary, m.cost, m.memory) for m in (LMS, APA, ICL, OGD, ORFit, RLS, LowRankRLS)}

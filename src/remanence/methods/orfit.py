@@ -47,7 +47,7 @@ class ORFit(Method[ORFitState]):
 
     def init(self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64) -> ORFitState:
         W = check_start(start, features, outputs, dtype)
-        return ORFitState(W, nothing(features, W) if self.rank is None else no_spectrum(features, W.dtype))
+        return ORFitState(W, nothing(features, W) if self.rank is None else no_spectrum(features, 0, W.dtype))
 
     def track(self, state: ORFitState, X: Any, Y: Any, donate: bool = False) -> tuple[ORFitState, Array]:
         X, Y = check_block(X, Y, state.W)
@@ -69,7 +69,7 @@ class ORFit(Method[ORFitState]):
             if length > tolerance * np.linalg.norm(unit):
                 W += np.outer(new / length, errors[i] / (length * scale))  # (O1)
             if scale != 1.0 or x.any():
-                past = past.absorbed(x[None], self.rank)  # (O2)
+                past = past.absorbed(x[None], y[None, :0], self.rank)  # (O2)
         check_result(W, errors)
         return ORFitState(W, past), errors
 

@@ -13,25 +13,28 @@ from remanence.memory.root import Root
 
 def best_ridge(data: Root, start: Array, free: int, rows: float) -> float:
     """The ridge λ of largest evidence for the rows behind `data`; `rows` is their (effective) number."""
-    from scipy.optimize import minimize_scalar
-
     factor = data.factor[free:, free:].astype(np.float64)  # the free features come first: they are eliminated already
     gap = data.target[free:].astype(np.float64) - factor @ start[free:]
     U, s, _ = np.linalg.svd(factor)
-    power = (U.T @ gap) ** 2  # (d, c)
-    top = float(s[0]) ** 2
-    if top == 0 or rows <= free:
-        return 1.0
+    return ridge_of_largest_evidence(s, (U.T @ gap) ** 2, data.rest, rows - free)
+
+
+def ridge_of_largest_evidence(s: Array, power: Array, rest: Array, rows: float) -> float:
+    """The λ that maximises (E) for strengths s (r,), squared targets (r, c) along them and the rest (c,)."""
+    from scipy.optimize import minimize_scalar
+
+    top = float(s.max(initial=0.0)) ** 2
+    if top == 0 or rows <= 0:
+        return 1.0  # nothing was learned that could tell
     outputs = power.shape[1]
-    rest = data.rest + 1e-12 * (data.rest + power.sum(axis=0)) + np.finfo(float).tiny  # exact fits have a floor
+    rest = rest + 1e-12 * (rest + power.sum(axis=0)) + np.finfo(float).tiny  # an exact fit must not want λ = 0
 
     def cost(log_ridge: float) -> float:
         ridge = np.exp(log_ridge)
         loss = rest + (ridge / (s**2 + ridge)) @ power  # (E)
         return float(rows * np.log(loss).sum() + outputs * (np.log(s**2 + ridge) - log_ridge).sum())
 
-    low, high = np.log(top * 1e-14), np.log(top * 1e4)
-    grid = np.linspace(low, high, 80)
+    grid = np.linspace(np.log(top * 1e-14), np.log(top * 1e4), 80)
     best = int(np.argmin([cost(g) for g in grid]))
     around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
     found = minimize_scalar(cost, bounds=around, method="bounded", options={"xatol": 1e-6})

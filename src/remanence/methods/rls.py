@@ -136,7 +136,7 @@ class RLS(SoftMethod):
         S = posterior.whitened(X)
         spread = self._fading.gain(state.count) * sums_of_squares(S)
         noise = posterior.rest / max(self._fading.effective(state.count) - state.free, 1.0)
-        return (1 + spread)[:, None] * np.maximum(noise, np.finfo(float).tiny)
+        return np.asarray((1 + spread)[:, None] * np.maximum(noise, np.finfo(float).tiny))
 
     def loss(self, state: Any) -> float:
         """The minimum of the objective (RLS), summed over the outputs."""

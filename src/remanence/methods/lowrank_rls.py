@@ -1,0 +1,187 @@
+"""RLS for very wide features: ridge least squares within the strongest directions of the data.
+
+    W = V a,   (diag(s²) + λ(I − V₀ᵀV₀)) a = diag(s) z                                            (LR)
+
+V, s, z: the truncated singular value decomposition of all rows, see memory/lowrank.py; V₀ the rows of V that belong to
+unpenalised features. With `rank` at the number of features (or of samples) it is RLS. Truncation drops the weakest
+directions, which for ill-conditioned features are mostly noise, and counts the energy that went with them.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from remanence.checks import Array, check_block, check_count, check_number, check_result, check_rows, check_start
+from remanence.errors import InputError
+from remanence.memory.lowrank import Spectrum, no_spectrum
+from remanence.memory.root import take_outputs
+from remanence.memory.waiting import Store, Waiting
+from remanence.methods.ridge import ridge_of_largest_evidence
+from remanence.methods.soft import SoftMethod
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was worked out for a state when someone asked."""
+
+    spectrum: Spectrum | None = None
+    weights: Array | None = None
+    ridge: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LowRankState:
+    """The spectrum of whole chunks of rows, and the rows that do not fill one yet: cuts leave no trace."""
+
+    spectrum: Spectrum
+    waiting: Waiting
+    start: Array  # (d, c) θ⁰
+    count: int
+    ridge: float | Literal["auto"]
+    free: int = 0
+    known: _Known = field(default_factory=_Known, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LowRankRLS(SoftMethod):
+    """Least squares over all samples within their `rank` strongest directions: memory d·rank instead of d²."""
+
+    rank: int = 500
+    ridge: float | Literal["auto"] = 1.0
+
+    summary = "RLS within the `rank` strongest directions of the data, for widths where d² does not fit"
+    cost = "4dr + dc"
+    memory = "2dr + dc"
+
+    def __post_init__(self) -> None:
+        check_count(self.rank, "rank", hint="a few hundred directions, or the number of features for all")
+        if self.ridge != "auto":
+            check_number(self.ridge, "ridge", hint='a small positive number or "auto"')
+
+    def init(
+        self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64, free: int = 0
+    ) -> LowRankState:
+        start = check_start(start, features, outputs, dtype)
+        return self._fresh(no_spectrum(features, outputs, dtype), start, 0, self.ridge, free)
+
+    def update(self, state: LowRankState, X: Any, Y: Any, donate: bool = False) -> LowRankState:
+        X, Y = check_block(X, Y, state.start)
+        spectrum, waiting, count = state.spectrum, state.waiting, state.count + len(X)
+        Y = Y - X @ state.start  # the spectrum knows what is left for it to explain
+        while len(X) >= waiting.room():
+            room = waiting.room()
+            full = waiting.appended(X[:room], Y[:room])
+            spectrum = spectrum.absorbed(full.X, full.Y, self._rank(state))
+            waiting, X, Y = self._door(state.start), X[room:], Y[room:]
+        if len(X):
+            waiting = waiting.appended(X, Y)
+        check_result(spectrum.strength)
+        return LowRankState(spectrum, waiting, state.start, count, state.ridge, state.free)
+
+    def track(self, state: LowRankState, X: Any, Y: Any, donate: bool = False) -> tuple[LowRankState, Array]:
+        X, Y = check_block(X, Y, state.start)
+        errors = np.empty_like(Y)
+        for i in range(len(X)):
+            errors[i] = Y[i] - X[i] @ self.weights(state)
+            state = self.update(state, X[i : i + 1], Y[i : i + 1])
+        return state, errors
+
+    def weights(self, state: LowRankState) -> Array:
+        if state.known.weights is None:
+            seen = self._spectrum(state)
+            step = seen.basis @ np.linalg.solve(self._system(state), seen.strength[:, None] * seen.target)  # (LR)
+            check_result(step)
+            state.known.weights = state.start + step
+        return state.known.weights
+
+    def variance(self, state: LowRankState, X: Any) -> Array:
+        seen, ridge = self._spectrum(state), self.ridge_of(state)
+        X = check_rows(X, len(state.start), state.start.dtype)
+        inside = X @ seen.basis
+        spread = np.einsum("ij,ji->i", inside, np.linalg.solve(self._system(state), inside.T))
+        outside = np.maximum((X[:, state.free :] ** 2).sum(axis=1) - (inside**2).sum(axis=1), 0) / ridge
+        noise = self._loss(state) / max(state.count - state.free, 1)
+        return np.asarray((1 + spread + outside)[:, None] * np.maximum(noise, np.finfo(float).tiny))
+
+    def loss(self, state: LowRankState) -> float:
+        """The minimum of the objective, summed over the outputs, as far as the kept directions reach."""
+        return float(self._loss(state).sum())
+
+    def dropped(self, state: LowRankState) -> float:
+        """The share of the energy ‖X‖² that truncation has dropped, 0 to 1."""
+        seen = self._spectrum(state)
+        total = seen.kept() + seen.dropped
+        return seen.dropped / total if total else 0.0
+
+    def ridge_of(self, state: LowRankState) -> float:
+        if state.ridge != "auto":
+            return float(state.ridge)
+        if state.known.ridge is None:
+            seen = self._spectrum(state)
+            rows, target = seen.rows(), seen.target
+            if state.free:
+                Q = np.linalg.qr(rows[:, : state.free])[0]
+                rows, target = rows[:, state.free :] - Q @ (Q.T @ rows[:, state.free :]), target - Q @ (Q.T @ target)
+            U, s, _ = np.linalg.svd(rows, full_matrices=False)
+            state.known.ridge = ridge_of_largest_evidence(s, (U.T @ target) ** 2, seen.rest, state.count)
+        return float(state.known.ridge)
+
+    def remove(self, state: LowRankState, X: Any, Y: Any) -> LowRankState:
+        raise InputError("expected a method that keeps all directions to remove samples from, got LowRankRLS; use RLS")
+
+    def merge(self, a: LowRankState, b: LowRankState) -> LowRankState:
+        if a.start.shape != b.start.shape or a.free != b.free or not np.array_equal(a.start, b.start):
+            raise InputError("expected two states of one shape with the same start, got different ones")
+        mine, theirs = self._spectrum(a), self._spectrum(b)
+        both = mine.absorbed(theirs.rows(), theirs.target, self._rank(a))
+        both = Spectrum(both.basis, both.strength, both.target, both.rest + theirs.rest, both.dropped + theirs.dropped)
+        return self._fresh(both, a.start, a.count + b.count, a.ridge, a.free)
+
+    def with_ridge(self, state: LowRankState, ridge: Any) -> LowRankState:
+        ridge = LowRankRLS(1, ridge).ridge
+        return LowRankState(state.spectrum, state.waiting, state.start, state.count, ridge, state.free)
+
+    def with_outputs(self, state: LowRankState, sources: Array) -> LowRankState:
+        spectrum, start = state.spectrum.with_outputs(sources), take_outputs(state.start, sources)
+        waiting = self._door(start)
+        if state.waiting.count:
+            waiting = waiting.appended(state.waiting.X, take_outputs(state.waiting.Y, sources))
+        return LowRankState(spectrum, waiting, start, state.count, state.ridge, state.free)
+
+    # The pieces
+
+    def _rank(self, state: LowRankState) -> int:
+        return min(self.rank, len(state.start))
+
+    def _door(self, start: Array) -> Waiting:
+        return Waiting(Store(max(16, min(self.rank, 1000)), start))
+
+    def _fresh(self, spectrum: Spectrum, start: Array, count: int, ridge: Any, free: int) -> LowRankState:
+        return LowRankState(spectrum, self._door(start), start, count, ridge, free)
+
+    def _spectrum(self, state: LowRankState) -> Spectrum:
+        """With the waiting rows."""
+        if state.known.spectrum is None:
+            seen, waiting = state.spectrum, state.waiting
+            if waiting.count:
+                seen = seen.absorbed(waiting.X, waiting.Y, self._rank(state))
+            state.known.spectrum = seen
+        return state.known.spectrum
+
+    def _system(self, state: LowRankState) -> Array:
+        """diag(s²) + λ(I − V₀ᵀV₀), (r, r)."""
+        seen, ridge = self._spectrum(state), self.ridge_of(state)
+        system = np.diag(seen.strength**2 + ridge)
+        if state.free:
+            V0 = seen.basis[: state.free]
+            system -= ridge * (V0.T @ V0)
+        return system
+
+    def _loss(self, state: LowRankState) -> Array:
+        seen = self._spectrum(state)
+        a = np.linalg.solve(self._system(state), seen.strength[:, None] * seen.target)
+        left = seen.target - seen.strength[:, None] * a
+        penalised = seen.basis[state.free :] @ a
+        return np.asarray(seen.rest + (left**2).sum(axis=0) + self.ridge_of(state) * (penalised**2).sum(axis=0))
