@@ -1,0 +1,137 @@
+"""The configurations over which every law is run: a test that takes `case` meets each of them in turn."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+import remanence as rm
+
+# Examples are chosen anew from the test's own name: a red test stays red until someone mends it.
+settings.register_profile("laws", deadline=None, max_examples=12, derandomize=True, database=None)
+settings.load_profile("laws")
+
+STEPS = tuple(np.random.default_rng(7).uniform(0.2, 1.6, 1000))
+
+
+def falling(t):
+    """A step that is a rule of t."""
+    return 1.5 / (1 + 0.1 * t)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Rows, targets, and the weights to start from."""
+
+    X: Any
+    Y: Any
+    start: Any
+
+    def __iter__(self):
+        return iter((self.X, self.Y))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A method with settings, and what must be known of it to state a law."""
+
+    name: str
+    method: Any
+    consistent: bool = False  # refuses data that contradict themselves
+    shared: bool = False  # a setting is fitted to all outputs together
+    faint: bool = False  # the prior ends near what rounding can see: weights it alone decides are not comparable
+    rounding: float = 1e-9  # what may differ between two ways of computing one thing, relative
+
+    def stream(self, seed, n, d, c, kind=None, start=True):
+        """Samples of one of four kinds: plain, with repeated and zero rows, of low rank, of many scales."""
+        rng = np.random.default_rng([seed, n, d, c])
+        kind = (0, 1, 2, 3)[seed % 4] if kind is None else kind
+        kind = 0 if self.faint and kind in (1, 2) else kind
+        X = rng.standard_normal((n, d))
+        if kind == 1:
+            X[rng.random(n) < 0.15] = 0
+            X = X[rng.integers(0, n, n)]
+        elif kind == 2:
+            r = max(1, d // 2)
+            X = X[:, :r] @ rng.standard_normal((r, d)) / np.sqrt(r)
+        elif kind == 3:
+            X = X * np.logspace(-1.5, 1, d)
+        Y = X @ rng.standard_normal((d, c))
+        if not self.consistent:
+            Y = Y + 0.3 * rng.standard_normal((n, c))
+        W = rng.standard_normal((d, c)) if start else np.zeros((d, c))
+        return Stream(X, Y, W)
+
+    def fresh(self, stream, dtype=np.float64):
+        return self.method.init(*stream.start.shape, start=stream.start, dtype=dtype)
+
+    def learned(self, stream):
+        """The state after the whole stream in one call."""
+        return self.method.update(self.fresh(stream), *stream)
+
+    def model(self, state, X):
+        """What two ways of learning must agree on: the weights, or if the prior is faint the answers at recent rows."""
+        return self.method.predict(state, X[-5:]) if self.faint else self.method.weights(state)
+
+    def pieces(self, stream, cuts: Iterable[int]):
+        """The stream cut at the given places, as far as they lie inside it."""
+        n = len(stream.X)
+        places = [0, *sorted({k for k in cuts if 0 < k < n}), n]
+        return [(stream.X[a:b], stream.Y[a:b]) for a, b in pairwise(places)]
+
+    def same(self, a, b, rounding=None, scale=None):
+        """Equal up to rounding, relative to the larger of the two (or to `scale`)."""
+        a, b = np.asarray(a), np.asarray(b)
+        assert a.shape == b.shape and a.dtype == b.dtype
+        size = max(np.linalg.norm(a), np.linalg.norm(b), np.finfo(float).tiny) if scale is None else scale
+        error = np.linalg.norm(a - b) / size
+        allowed = self.rounding if rounding is None else rounding
+        assert error <= allowed, f"{self.name}: differ by {error:.1e}, allowed {allowed:.0e}"
+
+
+CASES = [
+    Case("lms", rm.LMS()),
+    Case("lms-0.3", rm.LMS(0.3)),
+    Case("lms-sequence", rm.LMS(STEPS)),
+    Case("lms-rule", rm.LMS(falling)),
+    Case("lms-raw", rm.LMS(0.01, normalized=False)),
+    Case("apa-0", rm.APA(0)),
+    Case("apa-3", rm.APA(3)),
+    Case("apa-all", rm.APA(None)),
+    Case("apa-3-half", rm.APA(3, 0.5)),
+    Case("apa-all-half", rm.APA(None, 0.5)),
+    Case("icl", rm.ICL()),
+    Case("ogd", rm.OGD(0.05)),
+    Case("ogd-rule", rm.OGD(falling)),
+    Case("orfit", rm.ORFit()),
+    Case("orfit-3", rm.ORFit(3)),
+    Case("rls-0.5", rm.RLS(0.3, 0.5), faint=True),
+    Case("rls-0.9", rm.RLS(0.3, 0.9)),
+    Case("rls-0.99", rm.RLS(0.3, 0.99)),
+    Case("rls", rm.RLS(0.3)),
+    Case("rls-1.01", rm.RLS(0.3, 1.01)),
+    Case("rls-tiny-ridge", rm.RLS(1e-8), faint=True),
+    Case("rls-floor", rm.RLS(0.3, 0.9, floor=0.05)),
+    Case("rls-exact", rm.RLS(forget=0), consistent=True),
+    Case("rls-auto", rm.RLS("auto"), shared=True, rounding=1e-7),
+]
+
+
+def pytest_generate_tests(metafunc):
+    if "case" in metafunc.fixturenames:
+        metafunc.parametrize("case", CASES, ids=lambda case: case.name)
+    if "rls" in metafunc.fixturenames:
+        soft = [c for c in CASES if isinstance(c.method, rm.RLS) and not c.consistent]
+        metafunc.parametrize("rls", soft, ids=lambda case: case.name)
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings(recwarn):
+    """No law may be kept at the price of a numerical warning."""
+    yield
+    loud = [str(w.message) for w in recwarn if issubclass(w.category, RuntimeWarning)]
+    assert not loud, loud
