@@ -35,7 +35,7 @@ class StreamChoice:
 
     build: Callable[[int, int], "list[Task]"]  # of the number of tasks and the seed
     summary: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what to know when reading metrics of more than one task
 
 
 def _method(name: str, **settings: Any) -> Callable[[int], Any]:
@@ -133,7 +133,7 @@ STREAMS: dict[str, StreamChoice] = {
         "handwritten digits, a few classes at a time",
         (
             "Forward transfer is 0 for all: a class that was never met cannot be named.",
-            "What joint training forgets is no memory lost: with every task there are more classes to confuse.",
+            "Part of what is forgotten is no memory lost: every task adds classes to confuse, for joint training too.",
         ),
     ),
     "permuted-digits": StreamChoice(_seen_through("permuted"), "all digits, each task with its pixels shuffled anew"),

@@ -20,14 +20,18 @@ def methods(
     from rich.console import Console
     from rich.table import Table
 
-    shown = Table("name", "what it is", "cost a sample", "memory", header_style="bold", show_lines=False)
+    shown = Table(header_style="bold")
+    for heading, width in (("name", None), ("what it is", None), ("cost a sample", 16), ("memory", 12)):
+        shown.add_column(heading, max_width=width)
     for k, row in enumerate(rows):
         last = k + 1 < len(rows) and bool(row["method"]) != bool(rows[k + 1]["method"])
-        shown.add_row(row["run"] or row["method"], row["summary"], row["cost"], row["memory"], end_section=last)
+        name = row["method"] or row["run"]
+        shown.add_row(name if row["run"] else f"{name} *", row["summary"], row["cost"], row["memory"], end_section=last)
     console = Console()
     console.print(shown)
-    console.print("d features, c outputs, n rows, b buffer, r directions seen.", style="dim")
-    console.print("The names serve remanence run --methods; in Python: remanence.list_methods().", style="dim")
+    console.print("d features, c outputs, n rows, b buffer, r directions. Names: run --methods.", style="dim")
+    if not all(row["run"] for row in rows):
+        console.print("* only in Python: remanence.list_methods()", style="dim")
 
 
 def table() -> list[dict[str, str]]:

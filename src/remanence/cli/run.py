@@ -36,7 +36,7 @@ def run(
     folder = make_folder(out if out is not None else Path("runs") / stream)
     settings = {"stream": stream, "tasks": tasks, "methods": names, "seed": seed}
     command = f"remanence run --stream {stream} --tasks {tasks} --methods {','.join(names)} --seed {seed}"
-    result = compare(contenders(names, seed), lessons, settings, command, source.notes)
+    result = compare(contenders(names, seed), lessons, settings, command, source.notes if tasks > 1 else ())
     files = _save(result, folder)
     if as_json:
         typer.echo(json.dumps(result.to_dict() | {"files": files}, ensure_ascii=False, allow_nan=False))

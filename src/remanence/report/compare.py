@@ -32,12 +32,16 @@ def compare(
 ) -> Run:
     """The run of every contender on the stream, each from scratch.
 
-    Each learns the first task once unmeasured, so that loading and compiling code is not counted as its time.
+    Each learns the first task once unmeasured, so that loading and compiling code is not counted as its time, and all
+    use one thread: on small blocks more of them cost more than they give, the more so on a busy machine.
     """
+    from threadpoolctl import threadpool_limits
+
     outcomes = []
     for contender in track_progress(list(contenders), "Learning", show=progress):
         evaluate(contender.learner, stream[:1], progress=False)
-        matrix = evaluate(contender.learner, stream, progress=False)
+        with threadpool_limits(1):  # after the warm-up, which has loaded what is to be limited
+            matrix = evaluate(contender.learner, stream, progress=False)
         outcomes.append(Outcome(contender.name, contender.label, matrix, contender.role, contender.note))
     return Run(tuple(outcomes), dict(settings or {}), command, versions(), tuple(notes))
 

@@ -1,6 +1,7 @@
 """A run as one HTML page that needs nothing else: pictures inside, no script, no request, light or dark."""
 
 import re
+from html import escape
 
 from jinja2 import Environment
 from matplotlib.figure import Figure
@@ -70,8 +71,8 @@ pre { background: var(--card); padding: 0.75rem; border-radius: 8px; white-space
 </table>
 </div>
 <p class="soft">Accuracy is the mean over all tasks at the end. Forgetting and transfer are in points: how far the
-accuracy on a task fell since it was learned, how far it rose through later tasks (backward), and how far through earlier ones
-(forward).</p>
+accuracy on a task fell since it was learned, how far it rose through later tasks (backward), and how far through
+earlier ones (forward).</p>
 {% if notes %}<ul>{% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul>{% endif %}
 </div>
 <figure class="curve"><figcaption>As the tasks go by</figcaption>{{ curve|safe }}</figure>
@@ -124,4 +125,4 @@ def inline(figure: Figure, description: str, prefix: str) -> str:
     text = text.replace("xlink:href", "href").replace(INK, "currentColor").replace(f"fill: {PAPER}", "fill: none")
     text = re.sub(r'\bid="', f'id="{prefix}-', text)
     text = re.sub(r'(url\(|href=")#', rf"\1#{prefix}-", text)
-    return text.replace("<svg", f'<svg role="img" aria-label="{description}"', 1)
+    return text.replace("<svg", f'<svg role="img" aria-label="{escape(description)}"', 1)

@@ -44,7 +44,7 @@ STYLE: dict[Any, Any] = {
 def matrices_figure(run: Run) -> Figure:
     """The error matrices of all learners, side by side on one colour scale."""
     count = len(run.outcomes)
-    columns = min(3, count)
+    columns = 2 if count == 4 else min(3, count)
     rows = -(-count // columns)
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(3.1 * columns + 0.9, 2.75 * rows + 0.3), layout="constrained")
@@ -61,7 +61,7 @@ def matrices_figure(run: Run) -> Figure:
                 ax.set_xlabel("tasks learned")
         scale = ScalarMappable(Normalize(0, 100), COLOURS)  # the maps' own, without the faint part
         bar = figure.colorbar(scale, ax=axes, shrink=min(0.9, 1.4 / rows), aspect=30, ticks=range(0, 101, 25))
-        bar.set_label("wrong answers in %; faint: not learned yet")
+        bar.set_label("wrong answers in %\n(faint: not learned yet)")
         bar.outline.set_visible(False)
     return figure
 
@@ -86,8 +86,9 @@ def draw_matrix(ax: Any, outcome: Outcome) -> None:
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
     if tasks > ANNOTATED:
-        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+        some = range(0, tasks, -(-tasks // 6))
+        ax.set_xticks([k + 1 for k in some])
+        ax.set_yticks(some, [str(k + 1) for k in some])
         return
     ax.set_xticks(range(tasks + 1))
     ax.set_yticks(range(tasks), _short(outcome.matrix.names))

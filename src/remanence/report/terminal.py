@@ -25,7 +25,8 @@ def show(run: Run, console: Console) -> None:
     notes = Table.grid(padding=(0, 1))
     for note in all_notes(run):
         notes.add_row(Text(" ·", "dim"), Text(note, "dim"))
-    console.print(notes)
+    if notes.rows:
+        console.print(notes)
     console.print(Text(f"\n{run.headline}", "bold"))
 
 

@@ -1,0 +1,100 @@
+"""Exit codes, refusals and the table of methods, without starting a process for each."""
+
+import json
+
+import pytest
+
+import remanence as rm
+from remanence.cli import main
+from remanence.cli.choices import DEFAULT, LEARNERS, STREAMS, contenders, read_learners
+from remanence.errors import InputError
+from remanence.report import compare
+
+
+def call(capsys, *arguments):
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    out, err = capsys.readouterr()
+    return leaving.value.code, out, err
+
+
+def test_version(capsys):
+    assert call(capsys, "--version") == (0, f"remanence {rm.__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["methods", "--help"]])
+def test_every_help_has_an_example(capsys, arguments):
+    code, out, _ = call(capsys, *arguments)
+    assert code == 0 and "Example: remanence" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "--methods", "rlss"], "did you mean rls?"),
+        (["run", "--methods", "finetune,perceptron"], ", ".join(LEARNERS)),
+        (["run", "--methods", ","], "at least one method"),
+        (["run", "--stream", "mnist"], ", ".join(STREAMS)),
+        (["run", "--tasks", "0"], "at least 1"),
+        (["run", "--tasks", "five"], "--tasks"),
+        (["run", "--seed", "-1"], "at least 0"),
+        (["run", "--speed", "3"], "--speed"),
+        (["walk"], "walk"),
+    ],
+)
+def test_bad_use_leaves_with_2_and_says_what_to_do(capsys, tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = call(capsys, *arguments)
+    assert (code, out) == (2, "") and said in err and "Traceback" not in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_error_that_is_ours_is_not_dressed_up(monkeypatch, capsys):
+    def broken(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("remanence.cli.run.read_learners", broken)
+    with pytest.raises(ZeroDivisionError):
+        main(["run"])
+
+
+def test_the_table_lists_every_method_and_baseline(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    code, out, _ = call(capsys, "methods")
+    assert code == 0
+    for name, entry in rm.list_methods().items():
+        assert name in out and entry.cost.split(" ")[0] in out
+    for name, choice in LEARNERS.items():
+        assert choice.method or name in out
+
+
+def test_the_table_as_json(capsys):
+    code, out, err = call(capsys, "methods", "--json")
+    rows = json.loads(out)["methods"]
+    assert (code, err) == (0, "")
+    assert {row["method"] for row in rows} - {""} == set(rm.list_methods())
+    assert {row["run"] for row in rows} - {""} == set(LEARNERS)
+    assert all(row["summary"] and row["cost"] and row["memory"] for row in rows)
+
+
+def test_names_are_read_leniently_and_each_once():
+    assert read_learners(" RLS,joint ,rls,") == ["rls", "joint"]
+    assert read_learners("all") == list(LEARNERS)
+    assert set(DEFAULT) <= set(LEARNERS)
+    with pytest.raises(InputError):
+        read_learners("")
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_choice_learns_one_class_at_a_time(name):
+    run = compare(contenders([name], seed=1), rm.streams.digits(10)[:3])
+    assert run.outcomes[0].name == name
+    assert 0.3 <= run.outcomes[0].curve[-1] <= 1.0
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_every_stream_is_a_function_of_its_seed(name):
+    first, again, other = (STREAMS[name].build(2, seed) for seed in (1, 1, 2))
+    assert len(first) == 2
+    assert all((a.X == b.X).all() for a, b in zip(first, again, strict=True))
+    assert any(a.X.shape != b.X.shape or (a.X != b.X).any() for a, b in zip(first, other, strict=True))

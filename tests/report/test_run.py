@@ -1,0 +1,100 @@
+"""A run is a value: it says its figures, and saving and loading changes nothing."""
+
+import json
+
+import numpy as np
+import pytest
+
+import remanence as rm
+from remanence.errors import FileError, InputError
+from remanence.evaluation import ErrorMatrix
+from remanence.report import Contender, Outcome, Run, compare
+
+
+def test_the_headline_names_the_best_learner_beside_ceiling_and_floor(run):
+    assert run.headline == (
+        "RLS keeps 90.0 % after 2 tasks, 5.0 points below joint training; fine-tuning keeps 50.0 %."
+    )
+
+
+def test_the_headline_makes_do_with_what_there_is(run, outcome):
+    floor, rls, _, joint = run.outcomes
+    assert Run((rls,)).headline == "RLS keeps 90.0 % after 2 tasks."
+    assert Run((floor,)).headline == "Fine-tuning keeps 50.0 % after 2 tasks."
+    assert Run((joint, floor)).headline == "Joint training keeps 95.0 % after 2 tasks; fine-tuning keeps 50.0 %."
+    better = outcome("x", "Luck", [0.0, 0.0])
+    assert "5.0 points above joint training" in Run((better, joint)).headline
+    assert "after 1 task." in Run((outcome("x", "X", [0.0], tasks=1),)).headline
+
+
+def test_metrics_by_hand(run):
+    assert run.outcomes[2].metrics == pytest.approx(
+        {
+            "average_accuracy": 0.5,
+            "forgetting": 0.9,
+            "backward_transfer": -0.9,
+            "forward_transfer": 0.0,
+            "seconds": 1.0,
+        }
+    )
+    assert run.outcomes[2].curve == pytest.approx([1.0, 0.5])
+
+
+def test_saving_and_loading_changes_nothing(run, tmp_path):
+    run.save(tmp_path / "results.json")
+    again = Run.load(tmp_path / "results.json")
+    assert again.to_dict() == run.to_dict()
+    for a, b in zip(again.outcomes, run.outcomes, strict=True):
+        np.testing.assert_array_equal(a.matrix.values, b.matrix.values)
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+
+
+def test_saving_replaces_and_a_failure_keeps_the_old_file(run, tmp_path, monkeypatch):
+    path = tmp_path / "results.json"
+    path.write_text("old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("os.fsync", full)
+        with pytest.raises(FileError, match="No space left"):
+            run.save(path)
+    assert path.read_text() == "old" and len(list(tmp_path.iterdir())) == 1
+    run.save(path)
+    assert json.loads(path.read_text())["schema"] == 1
+
+
+@pytest.mark.parametrize("content", ["", "[1]", "{}", '{"schema": 99}', '{"schema": 1, "learners": [{}]}'])
+def test_what_is_not_a_run_is_refused(tmp_path, content):
+    path = tmp_path / "results.json"
+    path.write_text(content)
+    with pytest.raises(FileError, match=r"results\.json"):
+        Run.load(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileError, match="nowhere"):
+        Run.load(tmp_path / "nowhere.json")
+
+
+def test_what_cannot_be_told_together_is_refused(run, outcome):
+    with pytest.raises(InputError, match="at least one"):
+        Run(())
+    with pytest.raises(InputError, match="same tasks"):
+        Run((run.outcomes[0], outcome("x", "X", [0.0], tasks=1)))
+    with pytest.raises(InputError, match="zero_one"):
+        Outcome("x", "X", ErrorMatrix(np.ones((1, 2)), loss="squared"))
+    with pytest.raises(InputError, match="role"):
+        Outcome("x", "X", run.outcomes[0].matrix, "judge")
+
+
+def test_comparing_is_evaluating_each():
+    stream = rm.streams.digits(5)[:2]
+    learner = rm.ContinualClassifier(rm.RLS())
+    run = compare([Contender("a", "A", learner), Contender("b", "B", learner)], stream, {"seed": 0})
+    direct = rm.evaluate(learner, stream)
+    for o in run.outcomes:
+        np.testing.assert_allclose(o.matrix.values, direct.values, atol=1 / 80)
+    assert run.tasks == ("0, 1", "2, 3")
+    assert run.versions["remanence"] and not hasattr(learner, "classes_")
