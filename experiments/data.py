@@ -89,7 +89,7 @@ def _idx(path: Path) -> Array:
         raise FileError(
             f"expected an idx file of bytes, {path} has {len(raw)} bytes and shape {shape}; delete it, run `make data`"
         )
-    return np.frombuffer(raw, np.uint8, offset=4 + 4 * axes).reshape(shape)
+    return np.frombuffer(raw, np.uint8, offset=4 + 4 * axes).reshape(shape).copy()  # ours to write
 
 
 def _sheet(path: Path) -> Array:
@@ -99,7 +99,7 @@ def _sheet(path: Path) -> Array:
     Image.MAX_IMAGE_PIXELS = None  # sheets are large on purpose
     try:
         with Image.open(path) as sheet:
-            pixels = np.asarray(sheet.convert("RGB"))
+            pixels = np.array(sheet.convert("RGB"))
     except (UnidentifiedImageError, OSError) as problem:
         raise FileError(f"expected a PNG sheet, {path} is none ({problem}); delete it, run `make data`") from None
     return pixels.reshape(len(pixels), -1)

@@ -1,0 +1,128 @@
+"""A protocol card: what was done, on what, how, what is known, and what came out; written by the command it names.
+
+`python -m experiments.<name>` writes experiments/cards/<name>.md and .json; with `--quick` a small form goes to
+runs/cards, so that figures that are kept always come from the whole experiment. The exit code is 1 if a claim fails.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from remanence.errors import FileError, MissingDependency
+
+
+@dataclass(frozen=True)
+class Table:
+    """Figures under a heading, a row a setting."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence with the figure measured and the figure allowed."""
+
+    text: str
+    measured: float
+    allowed: float
+
+    @property
+    def holds(self) -> bool:
+        return bool(self.measured <= self.allowed)  # false for NaN
+
+
+@dataclass(frozen=True)
+class Card:
+    """One experiment and its outcome."""
+
+    name: str
+    title: str
+    what: str
+    data: str
+    settings: dict[str, Any]
+    reference: str  # the published or joint figure, and where it comes from
+    tables: list[Table]
+    claims: list[Claim]
+
+    @property
+    def holds(self) -> bool:
+        return all(claim.holds for claim in self.claims)
+
+    def markdown(self, command: str, seconds: float) -> str:
+        lines = [f"# {self.title}", "", self.what, "", f"- **Data**: {self.data}"]
+        lines += [f"- **{name}**: {value}" for name, value in self.settings.items()]
+        lines += [f"- **Reference**: {self.reference}", f"- **Command**: `{command}` ({seconds:.0f} s, {machine()})"]
+        for table in self.tables:
+            lines += ["", f"## {table.title}", ""]
+            lines += [_row(table.columns), _row(["---"] * len(table.columns))]
+            lines += [_row([_cell(value) for value in row]) for row in table.rows]
+        if self.claims:
+            lines += ["", "## Claims", "", _row(["claim", "measured", "allowed", ""]), _row(["---"] * 4)]
+            lines += [
+                _row([c.text, f"{c.measured:.1e}", f"{c.allowed:.0e}", "holds" if c.holds else "**fails**"])
+                for c in self.claims
+            ]
+        return "\n".join([*lines, "", "*Written by the command above; do not edit.*", ""])
+
+    def write(self, folder: Path, command: str, seconds: float) -> Path:
+        """Put the card into folder as Markdown and JSON; returns the path of the first."""
+        folder.mkdir(parents=True, exist_ok=True)
+        whole = asdict(self) | {"command": command, "seconds": round(seconds, 1), "machine": machine()}
+        for claim, plain in zip(self.claims, whole["claims"], strict=True):
+            plain["holds"] = claim.holds
+        (folder / f"{self.name}.json").write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
+        path = folder / f"{self.name}.md"
+        path.write_text(self.markdown(command, seconds))
+        return path
+
+
+def machine() -> str:
+    """What the figures were made on."""
+    packages = ", ".join(f"{name} {version(name)}" for name in ("remanence", "numpy", "scipy", "scikit-learn"))
+    return f"{os.cpu_count()} cores {platform.machine()}, Python {platform.python_version()}, {packages}"
+
+
+def run(module: str, make: Callable[[bool, Path], Card], arguments: Sequence[str] | None = None) -> int:
+    """The command of an experiment: `make(quick, data_folder)` returns its card, which is written and shown."""
+    parser = argparse.ArgumentParser(prog=f"python -m experiments.{module}", description=(make.__doc__ or "").strip())
+    parser.add_argument(
+        "--quick", action="store_true", help="a small form in under a minute or two; goes to runs/cards"
+    )
+    parser.add_argument("--data", default="data", help="where `make data` put the data (default: data)")
+    parser.add_argument("--out", default=None, help="where to write the card (default: experiments/cards)")
+    options: Any = parser.parse_args(arguments)
+    start = perf_counter()
+    try:
+        card = make(options.quick, Path(options.data))
+    except (FileError, MissingDependency) as problem:
+        print(f"{module}: {problem}", file=sys.stderr)
+        return 2
+    seconds = perf_counter() - start
+    command = f"python -m experiments.{module}{' --quick' if options.quick else ''}"
+    folder = Path(options.out or ("runs/cards" if options.quick else "experiments/cards"))
+    path = card.write(folder, command, seconds)
+    print(card.markdown(command, seconds))
+    print(f"written to {path}", file=sys.stderr)
+    return 0 if card.holds else 1
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.2f} %"
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.1e}" if isinstance(value, float) else str(value)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
