@@ -118,7 +118,8 @@ class _Scoring(_Baseline, ABC):
 class _Softmax(_Scoring, ABC):
     """A linear softmax model that descends by mini-batches, with rows of the past beside each if there are any.
 
-    `step` is in units of 1/mean ‖x‖², so that one default serves features of any scale; below 4 it cannot diverge.
+    Rows are centred at the mean of the first block, without which descent crawls on pixels and relu features. `step` is
+    in units of 1/mean ‖x‖², so that one default serves features of any scale; below 4 it cannot diverge.
     """
 
     step: float
@@ -127,7 +128,8 @@ class _Softmax(_Scoring, ABC):
     seed: int
     weights_: Array  # (d, c)
     intercepts_: Array  # (c,)
-    power_: float  # mean ‖x‖² + 1 of all rows seen
+    shift_: Array  # (d,) the mean of the first block
+    power_: float  # mean ‖x − shift‖² + 1 of all rows seen
 
     def _check_settings(self) -> None:
         check_number(self.step, "step", hint="2 suits features of any scale")
@@ -138,7 +140,8 @@ class _Softmax(_Scoring, ABC):
     def _descend(self, X: Array, codes: Array, moved: Array, past: tuple[Array, Array] | None) -> np.random.Generator:
         rng = np.random.default_rng((self.seed, self.n_seen_))  # no state to carry: the same after saving and loading
         W, b = np.zeros((X.shape[1], len(self.classes_))), np.zeros(len(self.classes_))
-        power = float(np.einsum("ij,ij->", X, X, dtype=np.float64)) / len(X) + 1  # the 1 is the intercept's
+        shift = self.shift_ if len(moved) else X.mean(axis=0, dtype=np.float64)
+        power = 1 + sum(float(((X[i : i + 256] - shift) ** 2).sum()) for i in range(0, len(X), 256)) / len(X)
         if len(moved):
             W[:, moved], b[moved] = self.weights_, self.intercepts_
             power = self.power_ + (power - self.power_) * len(X) / (self.n_seen_ + len(X))
@@ -150,16 +153,17 @@ class _Softmax(_Scoring, ABC):
                 if past is not None:
                     part = rng.integers(len(past[0]), size=self.batch)
                     x, y = np.concatenate([x, past[0][part]]), np.concatenate([y, past[1][part]])
+                x = x - shift
                 error = _softmax(x @ W + b)
                 error[np.arange(len(y)), y] -= 1
                 error *= self.step / (power * len(y))
                 W -= x.T @ error  # (B1)
                 b -= error.sum(axis=0)
-        self.weights_, self.intercepts_, self.power_ = W, b, power
+        self.weights_, self.intercepts_, self.shift_, self.power_ = W, b, shift, power
         return rng
 
     def _scores(self, X: Array) -> Array:
-        scores: Array = X @ self.weights_ + self.intercepts_
+        scores: Array = X @ self.weights_ + (self.intercepts_ - self.shift_ @ self.weights_)
         return scores
 
 
