@@ -88,8 +88,11 @@ class Card:
 
 def machine() -> str:
     """What the figures were made on."""
+    from threadpoolctl import threadpool_info
+
+    threads = max((pool["num_threads"] for pool in threadpool_info()), default=1)
     packages = ", ".join(f"{name} {version(name)}" for name in ("remanence", "numpy", "scipy", "scikit-learn"))
-    return f"{os.cpu_count()} cores {platform.machine()}, Python {platform.python_version()}, {packages}"
+    return f"{os.cpu_count()} cores {platform.machine()}, {threads} BLAS threads, Python {platform.python_version()}, {packages}"
 
 
 def run(module: str, make: Callable[[bool, Path], Card], arguments: Sequence[str] | None = None) -> int:
