@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike
 
 from remanence.checks import Array
 from remanence.errors import InputError, NumericalError
+from remanence.memory.threads import one_thread
 
 
 @cache
@@ -185,8 +186,9 @@ def column_major(V: Array, scale: Array | None) -> Array:
 def _eliminate(factor: Array, target: Array, rows: Array, aims: Array, triangle: int) -> Array:
     """Rotate `rows` into `factor` in place; returns the squared part of `aims` that no weights explain."""
     tpqrt, tpmqrt, _ = _lapack(factor.dtype.char)
-    R, V, T, _ = tpqrt(triangle, _block(len(factor), len(rows)), factor, rows, overwrite_a=1, overwrite_b=1)
-    z, r, _ = tpmqrt(triangle, V, T, target, aims, side="L", trans="T", overwrite_a=1, overwrite_b=1)
+    with one_thread:
+        R, V, T, _ = tpqrt(triangle, _block(len(factor), len(rows)), factor, rows, overwrite_a=1, overwrite_b=1)
+        z, r, _ = tpmqrt(triangle, V, T, target, aims, side="L", trans="T", overwrite_a=1, overwrite_b=1)
     if R is not factor:  # LAPACK worked on a copy: an array of ours was not column-major
         factor[:], target[:] = R, z
     return sums_of_squares(r)

@@ -16,6 +16,7 @@ import numpy as np
 
 from remanence.checks import Array
 from remanence.memory.root import Root, _lapack, column_major, sums_of_squares
+from remanence.memory.threads import one_thread
 
 NARROW = 96  # features up to which a compiled loop over rows beats blocks
 
@@ -59,7 +60,8 @@ class Tracker:
         if weights.min() < 1e-250:  # rows that weigh nothing leave the model as it is
             return Y - X @ self.root.solve()  # type: ignore[no-any-return]
         self.scale *= np.sqrt(decay**n)
-        self.root, errors = _as_a_block(self.root, X, Y, np.sqrt(weights) / self.scale)
+        with one_thread:
+            self.root, errors = _as_a_block(self.root, X, Y, np.sqrt(weights) / self.scale)
         if self.scale < 1e-30:
             self.settled()
         return errors

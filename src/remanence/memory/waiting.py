@@ -14,6 +14,7 @@ import numpy as np
 
 from remanence.checks import Array
 from remanence.memory.root import Root, _lapack
+from remanence.memory.threads import one_thread
 
 
 class Store:
@@ -109,14 +110,14 @@ class Waiting:
         assert store.base is not None and store.weights is not None
         if not k:
             return store.weights
-        with store.lock:
-            while store.done < k and not store.broken:
-                _extend(store, forget, gain)
-        if store.done < k:
-            return None
-        trtrs = _lapack(store.X.dtype.char)[2]
-        V, info = trtrs(store.C[:k, :k], store.U[:k], lower=1, trans=1)
-        step = store.base.unwhitened(np.dot(store.S[:, :k], V))
+        with one_thread:
+            with store.lock:
+                while store.done < k and not store.broken:
+                    _extend(store, forget, gain)
+            if store.done < k:
+                return None
+            V, info = _lapack(store.X.dtype.char)[2](store.C[:k, :k], store.U[:k], lower=1, trans=1)
+            step = store.base.unwhitened(np.dot(store.S[:, :k], V))
         return None if info else store.weights + store.X.dtype.type(gain) * step
 
 
