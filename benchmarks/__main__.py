@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks import registry, results
 from benchmarks.rows import FULL, QUICK, SMOKE, PeerMissing, Row
 from benchmarks.timing import one_thread
-from remanence.evaluation.progress import progress_bar
+from remanence.progress import progress_bar
 
 EFFORTS = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
 

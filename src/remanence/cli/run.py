@@ -52,7 +52,7 @@ def run(
 
 def _save(result: "Run", folder: Path) -> list[str]:
     """Write everything there is to keep of a run; the page last, as it is what people open."""
-    from remanence.evaluation.progress import track_progress
+    from remanence.progress import track_progress
     from remanence.report.files import write_atomically
     from remanence.report.page import page
     from remanence.report.pictures import accuracy_figure, matrices_figure, rendered

@@ -6,7 +6,7 @@ from platform import python_version
 from typing import Any
 
 from remanence.evaluation import evaluate
-from remanence.evaluation.progress import track_progress
+from remanence.progress import track_progress
 from remanence.report.run import Outcome, Role, Run
 from remanence.streams import Task
 

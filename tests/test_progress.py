@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from remanence.evaluation import evaluate, progress
+from remanence import progress
+from remanence.evaluation import evaluate
 from remanence.progress import progress_bar, track_progress
 from remanence.streams import linear
 
