@@ -92,7 +92,8 @@ def machine() -> str:
 
     threads = max((pool["num_threads"] for pool in threadpool_info()), default=1)
     packages = ", ".join(f"{name} {version(name)}" for name in ("remanence", "numpy", "scipy", "scikit-learn"))
-    return f"{os.cpu_count()} cores {platform.machine()}, {threads} BLAS threads, Python {platform.python_version()}, {packages}"
+    cores = f"{os.cpu_count()} cores {platform.machine()}, {threads} BLAS threads"
+    return f"{cores}, Python {platform.python_version()}, {packages}"
 
 
 def run(module: str, make: Callable[[bool, Path], Card], arguments: Sequence[str] | None = None) -> int:

@@ -54,8 +54,8 @@ def outcome(learner: Any, stream: Sequence[rm.Task]) -> Outcome:
     )
 
 
-def exact_joint(X: Array, y: Array, ridge: float, X_test: Array, refinements: int = 3) -> Array:
-    """Scores (n, classes) on X_test of one ridge fit with a free intercept on all rows of X (float64, overwritten).
+def exact_joint(X: Array, y: Array, ridge: float, X_test: Array, refinements: int = 3, intercept: bool = True) -> Array:
+    """Scores (n, classes) on X_test of one ridge fit on all rows of X (float64, overwritten); an intercept is free.
 
     Normal equations of the centred rows by Cholesky, then refined with residuals of the rows themselves, so that the
     answer does not suffer from the squared condition number; no code of the library is used.
@@ -63,7 +63,7 @@ def exact_joint(X: Array, y: Array, ridge: float, X_test: Array, refinements: in
     from scipy.linalg import cho_factor, cho_solve
 
     Y = np.eye(int(y.max()) + 1)[y]
-    center, target = X.mean(axis=0), Y.mean(axis=0)
+    center, target = X.mean(axis=0) * intercept, Y.mean(axis=0) * intercept
     X -= center
     Y -= target
     gram = X.T @ X
@@ -72,7 +72,6 @@ def exact_joint(X: Array, y: Array, ridge: float, X_test: Array, refinements: in
     W = cho_solve(factor, X.T @ Y, check_finite=False)
     for _ in range(refinements):
         W += cho_solve(factor, X.T @ (Y - X @ W) - ridge * W, check_finite=False)
-    X += center
     return np.asarray((X_test - center) @ W + target)
 
 

