@@ -6,6 +6,7 @@ runs/cards, so that figures that are kept always come from the whole experiment.
 
 import argparse
 import json
+import math
 import os
 import platform
 import sys
@@ -80,7 +81,8 @@ class Card:
         whole = asdict(self) | {"command": command, "seconds": round(seconds, 1), "machine": machine()}
         for claim, plain in zip(self.claims, whole["claims"], strict=True):
             plain["holds"] = claim.holds
-        (folder / f"{self.name}.json").write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
+        text = json.dumps(_plain(whole), indent=1, ensure_ascii=False, allow_nan=False)
+        (folder / f"{self.name}.json").write_text(text + "\n")
         path = folder / f"{self.name}.md"
         path.write_text(self.markdown(command, seconds))
         return path
@@ -90,7 +92,7 @@ def machine() -> str:
     """What the figures were made on."""
     from threadpoolctl import threadpool_info
 
-    threads = max((pool["num_threads"] for pool in threadpool_info()), default=1)
+    threads = max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
     packages = ", ".join(f"{name} {version(name)}" for name in ("remanence", "numpy", "scipy", "scikit-learn"))
     cores = f"{os.cpu_count()} cores {platform.machine()}, {threads} BLAS threads"
     return f"{cores}, Python {platform.python_version()}, {packages}"
@@ -122,6 +124,15 @@ def run(module: str, make: Callable[[bool, Path], Card], arguments: Sequence[str
 
 def percent(share: float) -> str:
     return f"{100 * share:.2f} %"
+
+
+def _plain(value: Any) -> Any:
+    """The same without infinity and NaN, which JSON lacks: they become text."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _cell(value: Any) -> str:
