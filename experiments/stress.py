@@ -18,6 +18,8 @@ from remanence.errors import InputError
 from remanence.evaluation.progress import progress_bar
 
 PRECISIONS = ("float64", "float32")
+FULL = (20_000, 1_000, 1_500, 2_000, 5_000)  # rows and width of A, rows and width of B, rows taken out in C
+QUICK = (3_000, 200, 300, 400, 500)
 
 
 class ExplicitInverse:
@@ -53,8 +55,7 @@ def make(quick: bool, folder: Path) -> Card:
     """Ill-conditioned features in class order, fewer rows than features, and unlearning, against joint training."""
     X, y, X_test, y_test = data.fashion_mnist(folder / "fashion-mnist")
     y, y_test = y.astype(int), y_test.astype(int)
-    rows, few, removed = (3_000, 300, 500) if quick else (20_000, 1_500, 5_000)
-    width, wide = (200, 400) if quick else (1_000, 2_000)
+    rows, width, few, wide, removed = QUICK if quick else FULL
     with progress_bar("Stress", 11) as advance:
         order, few_order = (np.argsort(y[:n], kind="stable") for n in (rows, few))
         unscaled = rm.RandomFeatures(width, seed=0, scale=28.0).fit(X[:1] / 255.0)  # 28 = √784: entries of B ~ N(0, 1)

@@ -1,0 +1,57 @@
+"""A card says what was measured, keeps a failing claim visible, and goes where it belongs."""
+
+import json
+from pathlib import Path
+
+import pytest
+from experiments.card import Card, Claim, Table, run
+
+import remanence as rm
+
+
+def card(*claims):
+    table = Table(
+        "Figures", ("learner", "accuracy", "gap"), [("RLS", "83.1 %", 1.5e-14), ("inverse", "10 %", float("nan"))]
+    )
+    return Card("tiny", "A tiny card", "What it is.", "no data", {"Ridge": 1.0}, "joint 83.1 %", [table], list(claims))
+
+
+GOOD, BAD = Claim("equal", 1e-14, 1e-9), Claim("broken", float("nan"), 1e-9)
+
+
+def test_a_card_holds_what_it_says(tmp_path):
+    path = card(GOOD, BAD).write(tmp_path, "python -m experiments.tiny", 12.3)
+    text = path.read_text()
+    for part in (
+        "# A tiny card",
+        "no data",
+        "joint 83.1 %",
+        "`python -m experiments.tiny`",
+        "| RLS | 83.1 % | 1.5e-14 |",
+    ):
+        assert part in text
+    assert "| equal | 1.0e-14 | 1e-09 | holds |" in text and "| broken | nan | 1e-09 | **fails** |" in text
+    whole = json.loads((tmp_path / "tiny.json").read_text(), parse_constant=pytest.fail)
+    assert [claim["holds"] for claim in whole["claims"]] == [True, False]
+    assert whole["tables"][0]["rows"][1] == ["inverse", "10 %", "nan"] and whole["seconds"] == 12.3
+
+
+def test_quick_cards_do_not_replace_kept_ones(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    asked = []
+    make = lambda quick, folder: asked.append((quick, folder)) or card(GOOD)
+    assert run("tiny", make, ["--quick"]) == 0 and run("tiny", make, ["--data", "elsewhere"]) == 0
+    assert asked == [(True, Path("data")), (False, Path("elsewhere"))]
+    assert (tmp_path / "runs/cards/tiny.md").is_file() and (tmp_path / "experiments/cards/tiny.json").is_file()
+    assert "--quick" in (tmp_path / "runs/cards/tiny.md").read_text()
+    assert "# A tiny card" in capsys.readouterr().out
+
+
+def test_a_failing_claim_and_missing_data_are_seen_in_the_exit_code(tmp_path, capsys):
+    assert run("tiny", lambda *_: card(GOOD, BAD), ["--out", str(tmp_path)]) == 1
+
+    def missing(*_):
+        raise rm.FileError("expected data, found none; run `make data`")
+
+    assert run("tiny", missing, []) == 2
+    assert "make data" in capsys.readouterr().err
