@@ -1,0 +1,152 @@
+"""The half of the filter that does not depend on the answers: every covariance and gain, for a pattern of missing entries.
+
+Small models run in the compiled loop, larger ones by LAPACK a step, the square-root form by QR a step. Where A, Q, X, R
+are constant and nothing is missing the covariances converge; once they stand still to rounding they are kept:
+
+    stop when Σ_{t|t} equals Σ_{t−1|t−1} bit by bit, or lies within u roundings of what it was 8u or more steps before
+
+A drift that arithmetic can see at all moves half a rounding a step, so what still moves is not taken for standing.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from remanence.checks import Array
+from remanence.kalman.model import LinearGaussian, Steps
+from remanence.memory.gaussian import MISSING, Gain, advanced_root, gain, psd_root, root_gain, symmetric
+
+SMALL = 24  # up to this many features (and entries) the compiled loop is faster than LAPACK
+
+
+@dataclass(frozen=True, slots=True)
+class Gains:
+    """The covariances of the filter and what it takes to move means."""
+
+    predicted: Array  # (T, d, d)
+    filtered: Array  # (T, d, d)
+    G: Array  # (T, m, d)
+    W: Array  # (T, m, m)
+    logdet: Array  # (T,)
+    kinds: Array  # (T, m) MISSING, SEEN or DECIDED
+    slack: Array  # (T, m)
+    settled: int  # the step from which on nothing changes, T if there is none
+
+
+def ulps(d: int) -> float:
+    """How many roundings two covariances that stand still may differ by."""
+    return max(4.0, d / 4)
+
+
+def compute(model: LinearGaussian, there: Array, form: str, steady: bool = True) -> Gains:
+    """All covariances and gains for the entries that are `there` (T, m)."""
+    T, m = there.shape
+    d = model.features
+    s = model.steps
+    out = Gains(
+        np.empty((T, d, d)), np.empty((T, d, d)), np.empty((T, m, d)), np.empty((T, m, m)),
+        np.zeros(T), np.zeros((T, m), np.int64), np.zeros((T, m)), T,
+    )  # fmt: skip
+    constant = s.constant and steady
+    if form == "root":
+        _by_roots(model, there, out)
+        return out
+    if max(d, m) > SMALL:
+        return _with(out, _by_lapack(model, there, out, constant))
+    from remanence.kalman.compiled import covariances
+
+    settled = covariances(
+        s.A, s.Q, s.X, s.R, s.least_R, model.cov, there, constant, ulps(d),
+        out.predicted, out.filtered, out.G, out.W, out.logdet, out.kinds, out.slack,
+    )  # fmt: skip
+    return _with(out, settled)
+
+
+def _with(out: Gains, settled: int) -> Gains:
+    return Gains(out.predicted, out.filtered, out.G, out.W, out.logdet, out.kinds, out.slack, settled)
+
+
+def at(stack: Array, t: int) -> Array:
+    """The entry of step t of a stack that is constant (length 1) or one a step."""
+    return np.asarray(stack[t if len(stack) > 1 else 0])
+
+
+def _store(out: Gains, t: int, there: Array, found: Gain) -> None:
+    """Put the gain of the entries that are there in their places."""
+    which = np.flatnonzero(there)
+    out.G[t, which], out.logdet[t] = found.G, found.logdet
+    out.W[t][np.ix_(which, which)] = found.W
+    out.kinds[t, which], out.slack[t, which] = found.kinds, found.slack
+
+
+def _clear(out: Gains, t: int) -> None:
+    out.G[t], out.W[t], out.kinds[t] = 0, 0, MISSING
+
+
+def _block(s: Steps, t: int, there: Array) -> tuple[Array, Array]:
+    X, R = at(s.X, t), at(s.R, t)
+    return (X, R) if there.all() else (X[there], R[np.ix_(there, there)])
+
+
+def near(P: Array, B: Array, allowed: float) -> bool:
+    """Whether two covariances differ by no more than `allowed` roundings."""
+    gap = np.abs(P - B)
+    if not allowed:
+        return not gap.any()
+    deviations = np.sqrt(np.diag(P))
+    return bool((gap <= allowed * np.finfo(float).eps * np.outer(deviations, deviations)).all())
+
+
+def _by_lapack(model: LinearGaussian, there: Array, out: Gains, constant: bool) -> int:
+    T, d = len(there), model.features
+    s = model.steps
+    settled, mark, stride, frozen = T, 0, 32, False
+    for t in range(T):
+        full = bool(there[t].all())
+        if frozen and full:
+            for part in (out.predicted, out.filtered, out.G, out.W, out.logdet, out.kinds, out.slack):
+                part[t] = part[t - 1]
+            continue
+        frozen = False
+        if t:
+            A = at(s.A, t)
+            P = symmetric(A @ out.filtered[t - 1] @ A.T)
+            P += at(s.Q, t)
+        else:
+            P = model.cov
+        out.predicted[t] = P
+        _clear(out, t)
+        if there[t].any():
+            found = gain(P, *_block(s, t, there[t]), float(at(s.least_R, t)))
+            out.filtered[t] = found.after
+            _store(out, t, there[t], found)
+        else:
+            out.filtered[t] = P
+        if not constant or not full:
+            mark, settled, stride = t + 1, T, 32
+        elif t > mark:
+            F = out.filtered[t]
+            old = t - mark >= 8 * ulps(d)
+            if near(F, out.filtered[t - 1], 0.0) or (old and near(F, out.filtered[mark], ulps(d))):
+                frozen, settled = True, t
+            elif t - mark >= stride:
+                mark, stride = t, 2 * stride
+    return settled
+
+
+def _by_roots(model: LinearGaussian, there: Array, out: Gains) -> None:
+    s = model.steps
+    roots_Q, roots_R = [psd_root(q) for q in s.Q], [psd_root(r) for r in s.R]
+    L = psd_root(model.cov)
+    for t in range(len(there)):
+        if t:
+            L = advanced_root(L, at(s.A, t), roots_Q[t if len(roots_Q) > 1 else 0])
+        out.predicted[t] = L @ L.T
+        _clear(out, t)
+        if there[t].any():
+            X, R = _block(s, t, there[t])
+            root = roots_R[t if len(roots_R) > 1 else 0]
+            found = root_gain(L, X, R, root[there[t]])
+            L = found.after
+            _store(out, t, there[t], found)
+        out.filtered[t] = L @ L.T

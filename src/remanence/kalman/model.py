@@ -1,0 +1,211 @@
+"""The linear Gaussian model: tasks that drift.
+
+    θ₀ ~ N(mean, cov)     θₜ = Aₜ θₜ₋₁ + wₜ,  wₜ ~ N(0, Qₜ)     yₜ = Xₜ θₜ + vₜ,  vₜ ~ N(0, Rₜ)      (LGM)
+
+Each of A, Q, X, R is constant or one a step. Q, R and cov may be singular: Q = 0 is RLS, R = 0 an exact answer.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from remanence.checks import Array, check_finite
+from remanence.errors import InputError
+from remanence.memory.gaussian import ROUNDING, least_noise
+
+CONSTANT_OR_STEPS = "constant, or one a step along the first axis"
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The model as the loops want it: a first axis of 1 (constant) or T, tasks of fewer rows filled up with zeros."""
+
+    A: Array  # (1 or T, d, d)
+    Q: Array  # (1 or T, d, d)
+    X: Array  # (1 or T, m, d)
+    R: Array  # (1 or T, m, m)
+    rows: Array  # (1 or T,) how many rows of X are real
+    least_Q: Array  # (1 or T,) the smallest pivots
+    least_R: Array  # (1 or T,)
+
+    @property
+    def constant(self) -> bool:
+        return len(self.A) == len(self.Q) == len(self.X) == len(self.R) == 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearGaussian:
+    """Each of A, Q (d, d), X (m, d), R (m, m) constant or with a leading axis T; X and R also as lists with own m.
+
+    A[t], Q[t] lead into step t (A[0], Q[0] are not used); `mean` and `cov` are those of θ at the first step.
+    """
+
+    A: Any
+    Q: Any
+    X: Any
+    R: Any
+    mean: Any  # (d,)
+    cov: Any  # (d, d)
+    steps: Steps = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        mean = _array(self.mean, "mean")
+        if mean.ndim != 1 or not mean.size:
+            raise InputError(f"expected mean of shape (features,), got {mean.shape}; it is θ at the first step")
+        d = len(mean)
+        cov = _square(self.cov, "cov", d)
+        if cov.ndim == 3:
+            raise InputError(f"expected cov of shape ({d}, {d}), got {cov.shape}; it is that of the first step alone")
+        A, Q = _square(self.A, "A", d), _square(self.Q, "Q", d)
+        X, Xs, rows = _observing(self.X, d)
+        R, Rs = _noise(self.R, rows)
+        lengths = {n: len(v) for n, v, k in (("A", A, A.ndim == 3), ("Q", Q, Q.ndim == 3)) if k}
+        lengths |= {n: len(v) for n, v, k in (("X", Xs, _stepwise(X)), ("R", Rs, _stepwise(R))) if k}
+        if len(set(lengths.values())) > 1 or 0 in lengths.values():
+            raise InputError(
+                f"expected A, Q, X, R {CONSTANT_OR_STEPS} of one length of at least 1, got lengths {lengths}; "
+                f"give every step its own, or pass the constant itself"
+            )
+        check_covariances(cov[None], "cov")
+        least_Q = check_covariances(_stacked(Q), "Q")
+        least_R = _check_noise(R, Rs)
+        inner = Steps(_stacked(A), _stacked(Q), Xs, Rs, rows, least_Q, least_R)
+        for name, value in {"A": A, "Q": Q, "X": X, "R": R, "mean": mean, "cov": cov, "steps": inner}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def features(self) -> int:
+        """d, the number of unknowns."""
+        return len(self.mean)
+
+    @property
+    def length(self) -> int | None:
+        """T where anything is given one a step, else None: any length."""
+        s = self.steps
+        return max((len(v) for v, k in self._parts(s) if k), default=None)
+
+    def _parts(self, s: Steps) -> list[tuple[Array, bool]]:
+        return [(s.A, self.A.ndim == 3), (s.Q, self.Q.ndim == 3), (s.X, _stepwise(self.X)), (s.R, _stepwise(self.R))]
+
+
+def _stepwise(value: Any) -> bool:
+    return isinstance(value, tuple) or value.ndim == 3
+
+
+def _stacked(value: Array) -> Array:
+    return value if value.ndim == 3 else value[None]
+
+
+def _array(value: Any, name: str, own: str = "") -> Array:
+    """A copy in float64, finite."""
+    try:
+        array = np.array(value, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise InputError(
+            f"expected {name} to hold real numbers, got {type(value).__name__}{own or ' that is no array'}; "
+            f"pass arrays of float64"
+        ) from None
+    try:
+        check_finite(array, name)
+    except InputError as problem:
+        raise InputError(
+            f"{problem}".split(";")[0] + "; a model must be known (only Y may have missing entries)"
+        ) from None
+    return array
+
+
+def _square(value: Any, name: str, d: int) -> Array:
+    array = _array(value, name, " of unequal shapes")
+    if array.shape[-2:] != (d, d) or array.ndim not in (2, 3):
+        hint = f"for a number q pass q * np.eye({d})" if array.ndim < 2 else f"mean has {d} entries"
+        raise InputError(f"expected {name} of shape ({d}, {d}), {CONSTANT_OR_STEPS}, got {array.shape}; {hint}")
+    return array
+
+
+def _ragged(value: Any) -> bool:
+    """A list of one array a step whose shapes differ."""
+    return (
+        isinstance(value, (list, tuple))
+        and len({np.shape(v) for v in value}) > 1
+        and all(np.ndim(v) == 2 for v in value)
+    )
+
+
+def _observing(value: Any, d: int) -> tuple[Any, Array, Array]:
+    """X as kept, X filled up to (1 or T, m, d), and the rows of every step."""
+    if not _ragged(value):
+        X = _array(value, "X", " of unequal shapes")
+        if X.ndim not in (2, 3) or X.shape[-1] != d:
+            raise InputError(
+                f"expected X of shape (rows, {d}), {CONSTANT_OR_STEPS}, got {X.shape}; for one row pass x[None, :]"
+            )
+        return X, _stacked(X), np.full(len(_stacked(X)), X.shape[-2])
+    kept = tuple(_array(v, "X") for v in value)
+    wrong = [v.shape for v in kept if v.shape[1] != d]
+    if wrong:
+        raise InputError(f"expected every X[t] of shape (rows, {d}), got {wrong[0]}; mean has {d} entries")
+    rows = np.array([len(v) for v in kept])
+    full = np.zeros((len(kept), rows.max(), d))
+    for t, v in enumerate(kept):
+        full[t, : len(v)] = v
+    return kept, full, rows
+
+
+def _noise(value: Any, rows: Array) -> tuple[Any, Array]:
+    """R as kept, and filled up to (1 or T, m, m)."""
+    sizes = set(rows.tolist())
+    if not _ragged(value):
+        R = _array(value, "R", " of unequal shapes")
+        m = next(iter(sizes)) if len(sizes) == 1 else None
+        if m is None and len(R) != len(rows):
+            raise InputError(
+                f"expected one R a step, since X has {min(sizes)} to {max(sizes)} rows, got shape {R.shape}; "
+                f"pass a list, like [r * np.eye(len(x)) for x in X]"
+            )
+        if m is None or R.ndim not in (2, 3) or R.shape[-2:] != (m, m):
+            raise InputError(
+                f"expected R of shape ({m}, {m}), {CONSTANT_OR_STEPS}, to fit the rows of X, got {R.shape}; "
+                f"for a number r pass r * np.eye({m})"
+            )
+        return R, _stacked(R)
+    kept = tuple(_array(v, "R") for v in value)
+    wanted = rows if len(rows) > 1 else np.repeat(rows, len(kept))
+    for t, (v, m) in enumerate(zip(kept, wanted, strict=False)):
+        if v.shape != (m, m):
+            raise InputError(f"expected R[{t}] of shape ({m}, {m}) to fit the rows of X[{t}], got {v.shape}")
+    full = np.zeros((len(kept), rows.max(), rows.max()))
+    for t, v in enumerate(kept):
+        full[t, : len(v), : len(v)] = v
+    return kept, full
+
+
+def check_covariances(P: Array, name: str) -> Array:
+    """Refuse what is not symmetric and positive semidefinite; the smallest pivot of each, 0 where singular."""
+    size = np.abs(P).max(axis=(1, 2), initial=0.0)
+    if P.size and (np.abs(P - P.transpose(0, 2, 1)).max(axis=(1, 2)) > 1e-10 * size).any():
+        raise InputError(f"expected {name} to be symmetric, got one that is not; pass ({name} + {name}.T) / 2")
+    d = P.shape[1]
+    P[...] = (P + P.transpose(0, 2, 1)) / 2
+    try:
+        pivots = np.linalg.cholesky(P).diagonal(axis1=1, axis2=2) ** 2
+        sound = (pivots > d * ROUNDING * P.diagonal(axis1=1, axis2=2)).all(axis=1)
+        return np.where(sound, pivots.min(axis=1, initial=np.inf), 0.0)
+    except np.linalg.LinAlgError:
+        values = np.linalg.eigvalsh(P)[:, 0]
+    if (values < -1e-10 * size).any():
+        raise InputError(
+            f"expected {name} to be positive semidefinite, got an eigenvalue {values.min():.2g}; "
+            f"a covariance has none below 0 (it may be singular)"
+        )
+    return np.array([least_noise(p) for p in P])
+
+
+def _check_noise(R: Any, full: Array) -> Array:
+    if not isinstance(R, tuple):
+        return check_covariances(full, "R")
+    least = []
+    for t, v in enumerate(R):
+        least.append(check_covariances(v[None], f"R[{t}]")[0] if len(v) else 0.0)
+        full[t, : len(v), : len(v)] = v
+    return np.array(least)

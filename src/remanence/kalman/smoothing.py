@@ -1,0 +1,134 @@
+"""The Rauch–Tung–Striebel smoother: every task's model from all tasks, later ones too (positive backward transfer).
+
+    L_{j−1} = Σ_{j−1|j−1} A_jᵀ Σ_{j|j−1}⁺                                                      (RTS1)
+    θ_{j−1|k} = θ_{j−1|j−1} + L (θ_{j|k} − θ_{j|j−1})     Σ_{j−1|k} = rest + L Σ_{j|k} Lᵀ         (RTS2)
+    rest = Σ_{j−1|j−1} − L A_j Σ_{j−1|j−1} = (I − L A_j) Σ_{j−1|j−1} (I − L A_j)ᵀ + L Q_j Lᵀ        (RTS3)
+
+Where Q is small the sum in (RTS3) is taken, so that no covariance loses its sign to rounding. Σ_{j|j−1} may be singular:
+a coordinate of θ_j that the ones before it decide is passed over, since it tells nothing they do not.
+"""
+
+import numpy as np
+
+from remanence.checks import Array
+from remanence.errors import InputError
+from remanence.kalman.filtering import WIDE, check_model
+from remanence.kalman.gains import SMALL, at, near, ulps
+from remanence.kalman.model import LinearGaussian
+from remanence.kalman.results import Filtered, Smoothed, shared
+from remanence.memory.gaussian import CAREFUL, ROUNDING, lapack, pivots_in_order, symmetric
+
+
+def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
+    """θ_{t|T} for all t from what `filter` (or `extended`, with its `.model`) returned."""
+    check_filtered(model, filtered)
+    many = filtered.many
+    mean, before = (v if many else v[None] for v in (filtered.mean, filtered.predicted_mean))
+    covs, gains, means = [], [], np.empty(mean.shape)
+    for group in filtered.groups:
+        first = group[0]
+        F, P = (v[first] if many else v for v in (filtered.cov, filtered.predicted_cov))
+        cov, L = _covariances(model, F, P)
+        covs.append(cov)
+        gains.append(L)
+        if len(filtered.groups) == 1:
+            means = _means(L, mean, before)
+        else:
+            means[group] = _means(L, mean[group], before[group])
+    cov, gain = (shared(v, filtered.groups, many) for v in (covs, gains))
+    return Smoothed(means if many else means[0], cov, gain)
+
+
+def check_filtered(model: LinearGaussian, filtered: Filtered) -> None:
+    check_model(model)
+    if not isinstance(filtered, Filtered):
+        raise InputError(f"expected what kalman.filter returned, got {type(filtered).__name__}; filter first")
+    T, d = filtered.mean.shape[-2:]
+    if d != model.features:
+        raise InputError(
+            f"expected a result of {model.features} features, as the model has, got {d}; pass its own model"
+        )
+    if model.length is not None and model.length < T:
+        raise InputError(
+            f"expected a model of at least {T} steps, as were filtered, got {model.length}; pass its own model"
+        )
+
+
+def _covariances(model: LinearGaussian, F: Array, P: Array) -> tuple[Array, Array]:
+    s = model.steps
+    d = model.features
+    constant = len(s.A) == len(s.Q) == 1
+    if d > SMALL:
+        return _by_lapack(model, F, P, constant)
+    from remanence.kalman.compiled import smoothed_covariances
+
+    smoothed, L = np.empty(F.shape), np.empty((len(F) - 1, d, d))
+    smoothed_covariances(s.A, s.Q, s.least_Q, F, P, constant, ulps(d), smoothed, L)
+    return smoothed, L
+
+
+def _by_lapack(model: LinearGaussian, F: Array, P: Array, constant: bool) -> tuple[Array, Array]:
+    s = model.steps
+    T, d = F.shape[:2]
+    smoothed, L = np.empty(F.shape), np.empty((T - 1, d, d))
+    smoothed[-1] = F[-1]
+    mark, stride, frozen = T - 1, 32, False
+    rest = F[-1]
+    for t in range(T - 2, -1, -1):
+        same = constant and t < T - 2 and near(F[t], F[t + 1], 0.0) and near(P[t + 1], P[t + 2], 0.0)
+        if same and frozen:
+            L[t], smoothed[t] = L[t + 1], smoothed[t + 1]
+            continue
+        frozen = False
+        if same:
+            L[t] = L[t + 1]
+        else:
+            mark, stride = t, 32
+            L[t], rest = _gain(at(s.A, t + 1), at(s.Q, t + 1), float(at(s.least_Q, t + 1)), F[t], P[t + 1])
+        smoothed[t] = symmetric(L[t] @ smoothed[t + 1] @ L[t].T + rest)  # (RTS2)
+        if same:
+            old = mark - t >= 8 * ulps(d)
+            if near(smoothed[t], smoothed[t + 1], 0.0) or (old and near(smoothed[t], smoothed[mark], ulps(d))):
+                frozen = True
+            elif mark - t >= stride:
+                mark, stride = t, 2 * stride
+    return smoothed, L
+
+
+def _gain(A: Array, Q: Array, least: float, F: Array, P: Array) -> tuple[Array, Array]:
+    """L and the rest of (RTS3)."""
+    from scipy.linalg.blas import dtrsm
+
+    floor = ROUNDING * len(P) * np.diag(P)
+    M = A @ F
+    C, info = lapack()[0](P, lower=1)
+    skipped = None
+    if info or (np.diag(C) ** 2 <= floor).any():
+        C, skipped = pivots_in_order(P, floor, 0.0)
+    half = dtrsm(1.0, C, M, lower=1)
+    if skipped is not None:
+        half[skipped] = 0
+    L = dtrsm(1.0, C, half, lower=1, trans_a=1)
+    if skipped is not None:
+        L[skipped] = 0
+    L = L.T  # (RTS1)
+    if least >= CAREFUL * float(np.diag(P).max()):
+        return L, F - half.T @ half
+    B = np.eye(len(A)) - L @ A
+    return L, B @ F @ B.T + L @ Q @ L.T  # (RTS3)
+
+
+def _means(L: Array, filtered: Array, predicted: Array) -> Array:
+    N, T, d = filtered.shape
+    if N == 1 or N * d < WIDE:
+        from remanence.kalman.compiled import smoothed_means
+
+        smoothed = np.empty(filtered.shape)
+        smoothed_means(L, filtered, predicted, smoothed)
+        return smoothed
+    smoothed = np.empty((T, N, d))
+    smoothed[-1] = filtered[:, -1]
+    for t in range(T - 2, -1, -1):
+        np.matmul(smoothed[t + 1] - predicted[:, t + 1], L[t].T, out=smoothed[t])
+        smoothed[t] += filtered[:, t]
+    return smoothed.transpose(1, 0, 2)

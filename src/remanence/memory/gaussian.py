@@ -1,0 +1,252 @@
+"""Soft memory that drifts: what is known of θ as a Gaussian, N(θ, Σ), in covariance and in square-root form.
+
+    S = R + XΣXᵀ = C Cᵀ     e = y − Xθ     w = C⁻¹e     G = ΣXᵀC⁻ᵀ                      (G1)
+    θ ← θ + G w     Σ ← Σ − G Gᵀ     log p(y) = −½(wᵀw + log det S + m log 2π)            (G2)
+    Σ ← (I − KX) Σ (I − KX)ᵀ + K R Kᵀ,  K = G C⁻¹     where R is small beside S            (G3)
+    θ ← A θ     Σ ← A Σ Aᵀ + Q                                                           (G4)
+    [√R  XL]     [C  0 ]
+    [0    L]  =  [G  L'] · (an orthogonal matrix),  Σ = L Lᵀ                               (G5)
+    [AL  √Q]  =  [L' 0] · (an orthogonal matrix)                                         (G6)
+
+An entry of y that is NaN is missing. An entry that θ and the entries before it decide already (a pivot of S that is
+rounding and nothing else; it needs R = 0) teaches nothing and is passed over: where exact answers contradict each other
+the oldest one wins, as in ICL, and the likelihood is zero.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from remanence.checks import Array
+
+MISSING, SEEN, DECIDED = 0, 1, 2  # what an entry of y is to us
+CAREFUL = 1e-5  # below this part of S the noise is too small for a difference (G2): take the sum (G3)
+ROUNDING = 64 * float(np.finfo(float).eps)  # part of the terms of a sum, per feature, that its rounding may reach
+CONFLICT = 1e-6  # part of its scale by which a decided answer may be off before it is a contradiction
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+@cache
+def lapack() -> tuple[Any, Any]:
+    """potrf and trtri."""
+    from scipy.linalg import get_lapack_funcs
+
+    potrf, trtri = get_lapack_funcs(("potrf", "trtri"), dtype=np.float64)
+    return potrf, trtri
+
+
+def symmetric(P: Array) -> Array:
+    """P without the asymmetry of rounding."""
+    return (P + P.T) / 2
+
+
+def psd_root(P: Array) -> Array:
+    """A square matrix L with L Lᵀ = P; P may be singular."""
+    try:
+        return np.linalg.cholesky(P)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(P)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0)))
+
+
+def least_noise(R: Array) -> float:
+    """The smallest pivot of R, 0 where R is singular: how exact the most exact combination of entries is."""
+    if not len(R):
+        return 0.0
+    C, info = lapack()[0](R, lower=1)
+    pivots = np.diag(C) ** 2
+    singular = info != 0 or (pivots <= len(R) * ROUNDING * np.diag(R)).any()
+    return 0.0 if singular else float(pivots.min())
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What a block of observations does to any Gaussian of this covariance, whatever the answers are."""
+
+    G: Array  # (m, d) Gᵀ, rows of passed-over entries 0
+    W: Array  # (m, m) C⁻¹; the row of a passed-over entry gives what its answer is off
+    logdet: float
+    kinds: Array  # (m,)
+    slack: Array  # (m,) how far a passed-over answer may be off
+    after: Array  # (d, d) Σ, or its factor, after the block
+
+
+@dataclass(frozen=True, slots=True)
+class Surprise:
+    """How the answers differed from what was expected."""
+
+    errors: Array  # y − Xθ, NaN where missing
+    square: float  # wᵀw; as many degrees of freedom as entries were seen
+    seen: int
+    loglik: float  # of the entries seen; −inf where an exact answer contradicts what is known exactly
+
+
+def slack_of(S: Array) -> Array:
+    return np.asarray(CONFLICT * np.sqrt(S))
+
+
+def _scale(X: Array, deviations: Array, R: Array) -> Array:
+    """The size of the terms of the diagonal of S, before anything cancels."""
+    return np.asarray(np.diag(R) + (np.abs(X) @ deviations) ** 2)
+
+
+def pivots_in_order(S: Array, floor: Array, least: float) -> tuple[Array, Array]:
+    """The Cholesky factor of S with 1 for a pivot below its floor, and which pivots these are (`least` > 0: none)."""
+    m = len(S)
+    C, decided = np.zeros_like(S), np.zeros(m, bool)
+    for k in range(m):
+        C[k, :k] = _row(C, S[k, :k], decided, k)
+        pivot = max(S[k, k] - C[k, :k] @ C[k, :k], least)
+        decided[k] = least == 0 and pivot <= floor[k]
+        C[k, k] = 1.0 if decided[k] else np.sqrt(pivot)
+    return C, decided
+
+
+def _row(C: Array, s: Array, decided: Array, k: int) -> Array:
+    """Row k of the factor left of its diagonal; 0 under a pivot that was passed over."""
+    row = np.zeros(k)
+    for j in range(k):
+        if not decided[j]:
+            row[j] = (s[j] - C[j, :j] @ row[:j]) / C[j, j]
+    return row
+
+
+def gain(P: Array, X: Array, R: Array, least: float) -> Gain:
+    """Σ = P conditioned on a block X (m, d) with noise R, whose least noise is `least`."""
+    m, d = X.shape
+    XP = X @ P
+    S = symmetric(XP @ X.T) + R
+    scale = _scale(X, np.sqrt(np.diag(P)), R)
+    floor = ROUNDING * d * scale
+    C, info = lapack()[0](S, lower=1)
+    decided = np.zeros(m, bool)
+    if info or (least == 0 and (np.diag(C) ** 2 <= floor).any()):
+        C, decided = pivots_in_order(S, floor, least)
+    W = lapack()[1](C, lower=1)[0]
+    G = W @ XP  # (G1)
+    G[decided] = 0
+    if least <= CAREFUL * S.diagonal().max(initial=0.0):
+        K = G.T @ W
+        B = np.eye(d) - K @ X
+        after = symmetric(B @ P @ B.T + K @ R @ K.T)  # (G3)
+        if least == 0:
+            known = np.diag(after) <= ROUNDING * d * np.diag(P)
+            after[known] = after[:, known] = 0
+    else:
+        after = P - G.T @ G  # (G2)
+    logdet = 2 * float(np.log(np.diag(C)).sum())
+    return Gain(G, W, logdet, np.where(decided, DECIDED, SEEN), slack_of(scale), after)
+
+
+def root_gain(L: Array, X: Array, R: Array, root: Array) -> Gain:
+    """Σ = L Lᵀ conditioned on a block X (m, d) with noise R = root rootᵀ; `after` is the new factor."""
+    m, d = X.shape
+    active = np.arange(m)
+    scale = _scale(X, np.sqrt(np.einsum("ij,ij->i", L, L)), R)
+    floor = (ROUNDING * (d + m)) ** 2 * scale
+    while True:
+        k = len(active)
+        before = np.block([[root[active], X[active] @ L], [np.zeros((d, root.shape[1])), L]])
+        array = np.linalg.qr(before.T, mode="r").T  # (G5)
+        C = array[:k, :k]
+        small = np.flatnonzero(np.diag(C) ** 2 <= floor[active])
+        if not small.size:
+            break
+        active = np.delete(active, small[0])
+    signs = np.where(np.diag(C) < 0, -1.0, 1.0)
+    W, G = np.zeros((m, m)), np.zeros((m, d))
+    inner = lapack()[1](C * signs, lower=1)[0]
+    W[np.ix_(active, active)], G[active] = inner, (array[k:, :k] * signs).T
+    kinds = np.full(m, DECIDED)
+    kinds[active] = SEEN
+    for i in np.flatnonzero(kinds == DECIDED):
+        s = (X[i] @ L) @ (X[active] @ L).T + R[i, active]
+        W[i, i], W[i, active] = 1.0, -(s @ inner.T) @ inner
+    logdet = 2 * float(np.log(np.abs(np.diag(C))).sum())
+    return Gain(G, W, logdet, kinds, slack_of(scale), array[k:, k:])
+
+
+def advanced_root(L: Array, A: Array, root: Array) -> Array:
+    """The factor of A L Lᵀ Aᵀ + root rootᵀ."""
+    return np.asarray(np.linalg.qr(np.hstack([A @ L, root]).T, mode="r").T)  # (G6)
+
+
+def moved(mean: Array, X: Array, y: Array, found: Gain) -> tuple[Array, Surprise]:
+    """The mean (d,) or (d, c) after answers y (m,) or (m, c), none missing, and how surprising they were."""
+    expected = X @ mean
+    e = y - expected
+    w = found.W @ e
+    seen = found.kinds == SEEN
+    outputs = 1 if y.ndim == 1 else y.shape[1]
+    square = float((w[seen] ** 2).sum())
+    loglik = -0.5 * (square + outputs * (found.logdet + seen.sum() * LOG_2PI))
+    if not seen.all():
+        allowed = CONFLICT * (np.abs(y) + np.abs(expected))
+        allowed = allowed + (found.slack if y.ndim == 1 else found.slack[:, None])
+        if (np.abs(w) > allowed)[~seen].any():
+            loglik = -np.inf
+    return mean + found.G[seen].T @ w[seen], Surprise(e, square, int(seen.sum()) * outputs, loglik)  # (G2)
+
+
+def present(y: Array) -> Array:
+    """Which rows of y are there: in a (m, c) block a row with any NaN is missing as a whole."""
+    missing = np.isnan(y)
+    return ~missing if y.ndim == 1 else ~missing.any(axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """N(mean, cov); a mean (d, c) is c unknowns that share one covariance."""
+
+    mean: Array  # (d,) or (d, c)
+    cov: Array  # (d, d)
+
+    def conditioned(self, X: Array, y: Array, R: Array) -> tuple["Gaussian", Surprise]:
+        """Given answers y = Xθ + noise of covariance R."""
+        there = present(y)
+        if not there.all():
+            return _thinned(self, X, y, R, there)
+        found = gain(self.cov, X, R, least_noise(R))
+        mean, surprise = moved(self.mean, X, y, found)
+        return Gaussian(mean, found.after), surprise
+
+    def advanced(self, A: Array, Q: Array) -> "Gaussian":
+        """One step later: θ ← Aθ + noise of covariance Q."""
+        return Gaussian(A @ self.mean, symmetric(A @ self.cov @ A.T) + Q)  # (G4)
+
+
+@dataclass(frozen=True, slots=True)
+class RootGaussian:
+    """N(mean, factor factorᵀ): the same, with nothing ever squared."""
+
+    mean: Array  # (d,) or (d, c)
+    factor: Array  # (d, d)
+
+    @property
+    def cov(self) -> Array:
+        return self.factor @ self.factor.T
+
+    def conditioned(self, X: Array, y: Array, R: Array) -> tuple["RootGaussian", Surprise]:
+        """Given answers y = Xθ + noise of covariance R."""
+        there = present(y)
+        if not there.all():
+            return _thinned(self, X, y, R, there)
+        found = root_gain(self.factor, X, R, psd_root(R))
+        mean, surprise = moved(self.mean, X, y, found)
+        return RootGaussian(mean, found.after), surprise
+
+    def advanced(self, A: Array, Q: Array) -> "RootGaussian":
+        """One step later: θ ← Aθ + noise of covariance Q."""
+        return RootGaussian(A @ self.mean, advanced_root(self.factor, A, psd_root(Q)))
+
+
+def _thinned(known: Any, X: Array, y: Array, R: Array, there: Array) -> Any:
+    """Conditioned on the rows that are there; the errors of the others are NaN."""
+    errors = np.full(y.shape, np.nan)
+    if not there.any():
+        return known, Surprise(errors, 0.0, 0, 0.0)
+    after, surprise = known.conditioned(X[there], y[there], R[np.ix_(there, there)])
+    errors[there] = surprise.errors
+    return after, Surprise(errors, surprise.square, surprise.seen, surprise.loglik)
