@@ -37,11 +37,11 @@ class ExplicitInverse:
             targets = np.eye(10, dtype=self.P.dtype)[y[i : i + self.batch]]
             image = self.P @ x.T
             try:
-                gain = np.linalg.solve(np.eye(len(x), dtype=self.P.dtype) + x @ image, image.T).T
+                shrink = np.linalg.solve(np.eye(len(x), dtype=self.P.dtype) + x @ image, x @ self.P)
             except np.linalg.LinAlgError:
                 self.W[:] = np.nan
                 break
-            self.P = self.P - gain @ image.T
+            self.P = self.P - image @ shrink
             if self.symmetric:
                 self.P = (self.P + self.P.T) / 2
             self.W = self.W + self.P @ (x.T @ (targets - x @ self.W))
