@@ -12,27 +12,29 @@ from remanence.errors import InputError, NumericalError
 
 Array = npt.NDArray[Any]
 
+# What overflows on the way is found at the end (check_result) and refused; it need not be announced on top.
+quiet = np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
+
 LARGEST = {np.dtype(np.float64): 1e150, np.dtype(np.float32): 1e15}  # sums of squares of these are still finite
 
 
-def _numbers(values: Any, name: str, dtype: npt.DTypeLike) -> Array:
+def check_numbers(values: Any, name: str, dtype: npt.DTypeLike) -> Array:
+    """Values as an array of this precision, or a refusal of what are no real numbers."""
     if type(values) is np.ndarray and values.dtype == dtype:  # the common case, without ceremony
         return values
     try:
         array = np.asarray(values)
-        if array.dtype.kind == "O":
-            array = np.asarray(values, dtype=float)
+        if array.dtype.kind == "O" and all(isinstance(v, (int, float, np.number)) for v in array.flat):
+            array = array.astype(float)
         if array.dtype.kind not in "fiub":
             raise TypeError
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(
             f"expected {name} to hold real numbers, got {type(values).__name__} of {_kind(values)}; "
             f"encode text and dates as numbers first"
         ) from None
-    if array.dtype.kind == "f" and array.dtype != dtype and np.dtype(dtype) == np.float32:
-        with np.errstate(over="ignore"):
-            return array.astype(dtype)
-    return array.astype(dtype, copy=False)
+    with np.errstate(over="ignore"):  # what becomes infinite in single precision is refused as such
+        return array.astype(dtype, copy=False)
 
 
 def _kind(values: Any) -> str:
@@ -45,9 +47,9 @@ def _kind(values: Any) -> str:
 def check_finite(array: Array, name: str) -> None:
     """Refuse NaN, infinity and magnitudes whose squares overflow; one pass in the good case."""
     flat = array.ravel(order="K")
-    if np.dot(flat, flat) < (1e280 if array.dtype == np.float64 else 1e28):  # neither NaN, nor infinite, nor huge
-        return
     with np.errstate(over="ignore", invalid="ignore"):
+        if np.dot(flat, flat) < (1e280 if array.dtype == np.float64 else 1e28):  # neither NaN, nor infinite, nor huge
+            return
         if not np.isfinite(array).all():
             raise InputError(f"{name} contains NaN or infinity; drop or impute those rows before learning")
         largest = float(np.abs(array).max())
@@ -58,7 +60,7 @@ def check_finite(array: Array, name: str) -> None:
 
 def check_rows(X: Any, features: int, dtype: npt.DTypeLike = np.float64, finite: bool = True) -> Array:
     """X as an array of shape (rows, features), or a clear refusal."""
-    rows = _numbers(X, "X", dtype)
+    rows = check_numbers(X, "X", dtype)
     if rows.ndim != 2 or rows.shape[1] != features:
         raise InputError(f"expected X of shape (rows, {features}), got {rows.shape}; for one sample pass x[None, :]")
     if finite:
@@ -70,7 +72,7 @@ def check_block(X: Any, Y: Any, weights: Array, finite: bool = True) -> tuple[Ar
     """A block of samples to learn with weights W (features, outputs): X (n, features), Y (n, outputs), n ≥ 1."""
     features, outputs = weights.shape
     X = check_rows(X, features, weights.dtype, finite)
-    Y = _numbers(Y, "Y", weights.dtype)
+    Y = check_numbers(Y, "Y", weights.dtype)
     if Y.ndim != 2 or Y.shape[1] != outputs:
         raise InputError(f"expected Y of shape (rows, {outputs}), got {Y.shape}; for one output pass y[:, None]")
     if len(X) != len(Y):
@@ -86,11 +88,15 @@ def check_start(start: Any, features: int, outputs: int, dtype: npt.DTypeLike = 
     for name, size in (("features", features), ("outputs", outputs)):
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
             raise InputError(f"expected {name} to be a positive whole number, got {size!r}")
-    if np.dtype(dtype) not in (np.float64, np.float32):
-        raise InputError(f"expected dtype float64 or float32, got {np.dtype(dtype)}")
+    try:
+        known = np.dtype(dtype) in LARGEST
+    except TypeError:
+        known = False
+    if not known:
+        raise InputError(f"expected dtype float64 or float32, got {dtype!r}")
     if start is None:
         return np.zeros((features, outputs), dtype)
-    start = _numbers(start, "start", dtype)
+    start = check_numbers(start, "start", dtype)
     if start.shape != (features, outputs):
         raise InputError(
             f"expected start of shape ({features}, {outputs}), got {start.shape}; it is W, (features, outputs)"
@@ -124,10 +130,17 @@ def check_count(value: Any, name: str, low: int = 1, hint: str = "") -> int:
     return int(value)
 
 
+def check_free(free: Any, features: int) -> None:
+    """The number of leading features without a prior."""
+    if check_count(free, "free", low=0, hint="the number of leading features without a prior") > features:
+        raise InputError(f"expected free to be at most the {features} features, got {free}")
+
+
 def check_result(*arrays: Array) -> None:
-    """Our own answer must be finite; if it is not, say so instead of handing on NaN."""
+    """Our own answer must be finite; if it is not, say so instead of handing on NaN or infinity."""
     for array in arrays:
         if not np.isfinite(array).all():
             raise NumericalError(
-                "the update overflowed and was not kept; scale X and Y to similar magnitudes, or use a smaller step"
+                "the numbers overflowed and the result was not kept; scale X and Y to similar magnitudes, "
+                "or use a smaller step"
             )

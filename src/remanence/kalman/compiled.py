@@ -13,40 +13,18 @@ from remanence.memory.gaussian import CAREFUL, CONFLICT, DECIDED, LOG_2PI, MISSI
 _SUMS = {"reassoc", "contract", "nsz"}
 _EPS = float(np.finfo(float).eps)
 _compiled = numba.njit(cache=True, fastmath=_SUMS, nogil=True, error_model="numpy")
-_inlined = numba.njit(cache=True, fastmath=_SUMS, nogil=True, error_model="numpy", inline="always")
+BLAS = 14  # from this many features on, BLAS multiplies faster than three loops
 
 
 @_compiled
-def _product(A: Array, B: Array, out: Array) -> None:
-    """out = A B, four rows of B at a time."""
-    n, inner = A.shape
-    p = B.shape[1]
+def _times(A: Array, B: Array, n: int, out: Array) -> None:
+    """out = A Bᵀ, the first n rows."""
     for i in range(n):
-        row = out[i]
-        row[:] = 0
-        k = 0
-        while k + 4 <= inner:
-            a, b, c, e = A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3]
-            u, v, w, x = B[k], B[k + 1], B[k + 2], B[k + 3]
-            for j in range(p):
-                row[j] += a * u[j] + b * v[j] + c * w[j] + e * x[j]
-            k += 4
-        while k < inner:
-            a, u = A[i, k], B[k]
-            for j in range(p):
-                row[j] += a * u[j]
-            k += 1
-
-
-@_compiled
-def _congruence(A: Array, P: Array, work: Array, flipped: Array, out: Array) -> None:
-    """out = A P Aᵀ for symmetric P; `work` is left holding A P."""
-    n = A.shape[0]
-    for i in range(n):
-        for j in range(n):
-            flipped[j, i] = A[i, j]
-    _product(A, P, work)
-    _product(work, flipped, out)
+        for j in range(B.shape[0]):
+            total = 0.0
+            for k in range(A.shape[1]):
+                total += A[i, k] * B[j, k]
+            out[i, j] = total
 
 
 @_compiled
@@ -55,6 +33,27 @@ def _mirror(P: Array) -> None:
     for i in range(1, P.shape[0]):
         for j in range(i):
             P[j, i] = P[i, j]
+
+
+@_compiled
+def _congruence(A: Array, P: Array, add: Array, work: Array, out: Array) -> None:
+    """out = A P Aᵀ + add, for symmetric P and add."""
+    d = len(P)
+    if d < BLAS:
+        _times(A, P, d, work)
+        for i in range(d):
+            for j in range(i + 1):
+                total = add[i, j]
+                for k in range(d):
+                    total += work[i, k] * A[j, k]
+                out[i, j] = total
+    else:
+        np.dot(A, P, work)
+        np.dot(work, A.T, out)
+        for i in range(d):
+            for j in range(i + 1):
+                out[i, j] += add[i, j]
+    _mirror(out)
 
 
 @_compiled
@@ -91,7 +90,7 @@ def covariances(
     """Every covariance and gain of the filter; returns the step from which on they no longer changed."""
     T, m = there.shape
     d = start.shape[0]
-    work, flipped, B = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
+    work, B, noise = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
     Z, ZP, S, C = np.empty((m, d)), np.empty((m, d)), np.empty((m, m)), np.empty((m, m))
     V, g, KR, K = np.empty((m, m)), np.empty((m, d)), np.empty((d, m)), np.empty((d, m))
     which = np.empty(m, np.int64)
@@ -114,19 +113,16 @@ def covariances(
         if t == 0:
             P[:] = start
         else:
-            _congruence(A[a], filtered[t - 1], work, flipped, P)
-            for i in range(d):
-                for j in range(i + 1):
-                    P[i, j] += Q[q, i, j]  # (G4)
-            _mirror(P)
+            _congruence(A[a], filtered[t - 1], Q[q], work, P)  # (G4)
         G[t], W[t], logdet[t], slack[t] = 0, 0, 0, 0
         if n == 0:
             F[:] = P
             mark, settled, stride = t + 1, T, 32
             continue
         for k in range(n):
-            Z[k] = X[x, which[k]]
-        _product(Z[:n], P, ZP[:n])
+            for i in range(d):
+                Z[k, i] = X[x, which[k], i]
+        _times(Z, P, n, ZP)
         largest = 0.0
         for k in range(n):
             for j in range(k + 1):
@@ -166,13 +162,16 @@ def covariances(
                 V[k, j] = total * inverse
                 V[j, k] = 0.0
             V[k, k] = inverse
-        _product(V[:n, :n], ZP[:n], g[:n])  # (G1)
         for k in range(n):
-            if kinds[t, which[k]] == DECIDED:
-                g[k] = 0
-            G[t, which[k]] = g[k]
+            for i in range(d):
+                g[k, i] = 0.0
             for j in range(k + 1):
                 W[t, which[k], which[j]] = V[k, j]
+                if kinds[t, which[k]] == SEEN:
+                    for i in range(d):
+                        g[k, i] += V[k, j] * ZP[j, i]  # (G1)
+            for i in range(d):
+                G[t, which[k], i] = g[k, i]
         if careful:
             for i in range(d):
                 for k in range(n):
@@ -180,35 +179,35 @@ def covariances(
                     for j in range(k, n):
                         total += g[j, i] * V[j, k]
                     K[i, k] = total
-            _product(K[:, :n], Z[:n], B)
             for i in range(d):
                 for j in range(d):
-                    B[i, j] = -B[i, j]
-                B[i, i] += 1
-            _congruence(B, P, work, flipped, F)
-            for i in range(d):
+                    B[i, j] = 1.0 if i == j else 0.0
                 for k in range(n):
                     total = 0.0
                     for j in range(n):
                         total += K[i, j] * R[r, which[j], which[k]]
                     KR[i, k] = total
+                    for j in range(d):
+                        B[i, j] -= K[i, k] * Z[k, j]
                 for j in range(i + 1):
+                    total = 0.0
                     for k in range(n):
-                        F[i, j] += KR[i, k] * K[j, k]  # (G3)
+                        total += KR[i, k] * K[j, k]
+                    noise[i, j] = total
+            _congruence(B, P, noise, work, F)  # (G3)
             if least == 0:
                 for i in range(d):
                     if F[i, i] <= ROUNDING * d * P[i, i]:
                         F[i, :] = 0
                         F[:, i] = 0
         else:
-            F[:] = P
-            for k in range(n):
-                u = g[k]
-                for i in range(d):
-                    s = u[i]
+            for i in range(d):
+                for j in range(d):
+                    F[i, j] = P[i, j]
+                for k in range(n):
                     for j in range(d):
-                        F[i, j] -= s * u[j]  # (G2)
-        _mirror(F)
+                        F[i, j] -= g[k, i] * g[k, j]  # (G2)
+            _mirror(F)
         if not constant or n < m:
             mark, settled, stride = t + 1, T, 32
         elif t > mark:
@@ -290,9 +289,9 @@ def smoothed_covariances(
 ) -> None:
     """Every covariance and gain of the smoother, backward."""
     T, d = filtered.shape[:2]
-    work, flipped, B = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
-    C, M, J, D = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
-    rest, inverse = np.empty((d, d)), np.empty(d)
+    work, B, noise, rest = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
+    C, H, J, inverse = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty(d)
+    nothing = np.zeros((d, d))
     smoothed[T - 1] = filtered[T - 1]
     mark, stride, known, frozen = T - 1, 32, False, False
     for t in range(T - 2, -1, -1):
@@ -306,9 +305,14 @@ def smoothed_covariances(
         frozen = False
         if not same:
             mark, stride, known = t, 32, True
-            _product(A[a], F, M)
-            for i in range(d):  # the Cholesky factor C of P, row by row; what the rows before decide is passed over
+            if d < BLAS:
+                _times(A[a], F, d, H)
+            else:
+                np.dot(A[a], F, H)
+            largest = 0.0
+            for i in range(d):  # P = C Cᵀ, row by row, and H = C⁻¹AF; what the rows before decide is passed over
                 own = P[i, i]
+                largest = max(largest, own)
                 for j in range(i):
                     total = P[i, j]
                     for k in range(j):
@@ -316,49 +320,39 @@ def smoothed_covariances(
                     total *= inverse[j]
                     C[i, j] = total
                     own -= total * total
+                    for k in range(d):
+                        H[i, k] -= total * H[j, k]
                 inverse[i] = 1 / np.sqrt(own) if own > ROUNDING * d * P[i, i] else 0.0
-                flipped[i] = M[i]
-                for k in range(i):
-                    s, u = C[i, k], flipped[k]
+                for k in range(d):
+                    H[i, k] *= inverse[i]
+            summed = least_Q[q] <= CAREFUL * largest
+            if not summed:
+                for i in range(d):
                     for j in range(d):
-                        flipped[i, j] -= s * u[j]
-                for j in range(d):
-                    flipped[i, j] *= inverse[i]
+                        rest[i, j] = F[i, j]
+                    for k in range(d):
+                        for j in range(d):
+                            rest[i, j] -= H[k, i] * H[k, j]
             for i in range(d - 1, -1, -1):
                 for k in range(i + 1, d):
-                    s, u = C[k, i], flipped[k]
                     for j in range(d):
-                        flipped[i, j] -= s * u[j]
+                        H[i, j] -= C[k, i] * H[k, j]
                 for j in range(d):
-                    flipped[i, j] *= inverse[i]
+                    H[i, j] *= inverse[i]
             for i in range(d):
                 for j in range(d):
-                    J[j, i] = flipped[i, j]  # (RTS1)
-            largest = 0.0
-            for i in range(d):
-                largest = max(largest, P[i, i])
-            if least_Q[q] <= CAREFUL * largest:
-                _product(J, A[a], B)
+                    J[i, j] = H[j, i]  # (RTS1)
+            if summed:
                 for i in range(d):
                     for j in range(d):
-                        B[i, j] = -B[i, j]
-                    B[i, i] += 1
-                _congruence(B, F, work, flipped, rest)
-                _congruence(J, Q[q], work, flipped, B)
-                for i in range(d):
-                    for j in range(d):
-                        rest[i, j] += B[i, j]  # (RTS3)
-            else:
-                _product(J, M, rest)
-                for i in range(d):
-                    for j in range(d):
-                        rest[i, j] = F[i, j] - rest[i, j]
+                        B[i, j] = 1.0 if i == j else 0.0
+                    for k in range(d):
+                        for j in range(d):
+                            B[i, j] -= J[i, k] * A[a, k, j]
+                _congruence(J, Q[q], nothing, work, noise)
+                _congruence(B, F, noise, work, rest)  # (RTS3)
         L[t] = J
-        _congruence(J, smoothed[t + 1], work, flipped, N)
-        for i in range(d):
-            for j in range(i + 1):
-                N[i, j] += rest[i, j]  # (RTS2)
-        _mirror(N)
+        _congruence(J, smoothed[t + 1], rest, work, N)  # (RTS2)
         if same:
             if _near(N, smoothed[t + 1], 0.0) or (mark - t >= 8 * ulps and _near(N, smoothed[mark], ulps)):
                 frozen = True

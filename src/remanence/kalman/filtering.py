@@ -13,7 +13,7 @@ from remanence.errors import InputError, NumericalError
 from remanence.kalman.answers import check_answers
 from remanence.kalman.gains import Gains, at, compute
 from remanence.kalman.model import LinearGaussian
-from remanence.kalman.results import Filtered, shared
+from remanence.kalman.results import Filtered, shared, together
 from remanence.memory.gaussian import CONFLICT, DECIDED, LOG_2PI, SEEN
 
 FORMS = ("covariance", "root")
@@ -30,18 +30,13 @@ def filter(model: LinearGaussian, Y: Any, form: str = "covariance") -> Filtered:
     if form not in FORMS:
         raise InputError(f"expected form to be one of {FORMS}, got {form!r}")
     answers = check_answers(model, Y)
-    N, T, _ = answers.Y.shape
-    d = model.features
-    mean, predicted, logliks = np.empty((N, T, d)), np.empty((N, T, d)), np.empty((N, T))
-    filtered_covs, predicted_covs = [], []
+    filtered_covs, predicted_covs, moved = [], [], []
     for group in answers.groups:
         gains = compute(model, answers.present(group), form)
         filtered_covs.append(gains.filtered)
         predicted_covs.append(gains.predicted)
-        if len(answers.groups) == 1:
-            mean, predicted, logliks = _means(model, gains, answers.Y)
-        else:
-            mean[group], predicted[group], logliks[group] = _means(model, gains, answers.Y[group])
+        moved.append(_means(model, gains, answers.Y if len(answers.groups) == 1 else answers.Y[group]))
+    mean, predicted, logliks = (together(list(parts), answers.groups) for parts in zip(*moved, strict=True))
     if not (np.isfinite(mean).all() and np.isfinite(filtered_covs[0]).all()):
         raise NumericalError("the filter overflowed: A makes θ grow without bound; rescale, or filter fewer steps")
     cov, predicted_cov = (shared(c, answers.groups, answers.many) for c in (filtered_covs, predicted_covs))

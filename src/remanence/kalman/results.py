@@ -46,6 +46,16 @@ class Forecast:
     cov: Array  # (steps, d, d)
 
 
+def together(parts: list[Array], groups: list[Array]) -> Array:
+    """The series of all groups, each in its place."""
+    if len(parts) == 1:
+        return parts[0]
+    full = np.empty((sum(len(g) for g in groups), *parts[0].shape[1:]))
+    for part, group in zip(parts, groups, strict=True):
+        full[group] = part
+    return full
+
+
 def shared(parts: list[Array], groups: list[Array], many: bool) -> Array:
     """One covariance array a group as one a series: a view where all series share it."""
     if not many:
@@ -53,7 +63,4 @@ def shared(parts: list[Array], groups: list[Array], many: bool) -> Array:
     count = sum(len(g) for g in groups)
     if len(parts) == 1:
         return np.broadcast_to(parts[0], (count, *parts[0].shape))
-    full = np.empty((count, *parts[0].shape))
-    for part, group in zip(parts, groups, strict=True):
-        full[group] = part
-    return full
+    return together([part[None] for part in parts], groups)

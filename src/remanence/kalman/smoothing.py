@@ -15,7 +15,7 @@ from remanence.errors import InputError
 from remanence.kalman.filtering import WIDE, check_model
 from remanence.kalman.gains import SMALL, at, near, ulps
 from remanence.kalman.model import LinearGaussian
-from remanence.kalman.results import Filtered, Smoothed, shared
+from remanence.kalman.results import Filtered, Smoothed, shared, together
 from remanence.memory.gaussian import CAREFUL, ROUNDING, lapack, pivots_in_order, symmetric
 
 
@@ -24,19 +24,23 @@ def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
     check_filtered(model, filtered)
     many = filtered.many
     mean, before = (v if many else v[None] for v in (filtered.mean, filtered.predicted_mean))
-    covs, gains, means = [], [], np.empty(mean.shape)
+    covs, gains, means = [], [], []
     for group in filtered.groups:
         first = group[0]
-        F, P = (v[first] if many else v for v in (filtered.cov, filtered.predicted_cov))
+        F, P = (writeable(v[first] if many else v) for v in (filtered.cov, filtered.predicted_cov))
         cov, L = _covariances(model, F, P)
         covs.append(cov)
         gains.append(L)
-        if len(filtered.groups) == 1:
-            means = _means(L, mean, before)
-        else:
-            means[group] = _means(L, mean[group], before[group])
+        one = len(filtered.groups) == 1
+        means.append(_means(L, *(v if one else v[group] for v in (mean, before))))
     cov, gain = (shared(v, filtered.groups, many) for v in (covs, gains))
-    return Smoothed(means if many else means[0], cov, gain)
+    mean = together(means, filtered.groups)
+    return Smoothed(mean if many else mean[0], cov, gain)
+
+
+def writeable(array: Array) -> Array:
+    """The array as compiled loops know it (they are compiled anew for any other layout)."""
+    return np.require(array, np.float64, ["C", "W"])
 
 
 def check_filtered(model: LinearGaussian, filtered: Filtered) -> None:
@@ -100,20 +104,17 @@ def _gain(A: Array, Q: Array, least: float, F: Array, P: Array) -> tuple[Array, 
     from scipy.linalg.blas import dtrsm
 
     floor = ROUNDING * len(P) * np.diag(P)
-    M = A @ F
-    C, info = lapack()[0](P, lower=1)
-    skipped = None
+    C, info = lapack()[0](P.T, lower=1)
+    skipped = np.zeros(0, np.int64)
     if info or (np.diag(C) ** 2 <= floor).any():
-        C, skipped = pivots_in_order(P, floor, 0.0)
-    half = dtrsm(1.0, C, M, lower=1)
-    if skipped is not None:
-        half[skipped] = 0
-    L = dtrsm(1.0, C, half, lower=1, trans_a=1)
-    if skipped is not None:
-        L[skipped] = 0
-    L = L.T  # (RTS1)
-    if least >= CAREFUL * float(np.diag(P).max()):
-        return L, F - half.T @ half
+        C, passed = pivots_in_order(P, floor, 0.0)
+        skipped = np.flatnonzero(passed)
+    half = dtrsm(1.0, C, (A @ F).T, side=1, lower=1, trans_a=1, overwrite_b=1)  # F Aᵀ C⁻ᵀ
+    half[:, skipped] = 0
+    L = dtrsm(1.0, C, half, side=1, lower=1)
+    L[:, skipped] = 0  # (RTS1)
+    if least > CAREFUL * float(np.diag(P).max()):
+        return L, F - half @ half.T
     B = np.eye(len(A)) - L @ A
     return L, B @ F @ B.T + L @ Q @ L.T  # (RTS3)
 
@@ -124,7 +125,7 @@ def _means(L: Array, filtered: Array, predicted: Array) -> Array:
         from remanence.kalman.compiled import smoothed_means
 
         smoothed = np.empty(filtered.shape)
-        smoothed_means(L, filtered, predicted, smoothed)
+        smoothed_means(L, writeable(filtered), writeable(predicted), smoothed)
         return smoothed
     smoothed = np.empty((T, N, d))
     smoothed[-1] = filtered[:, -1]

@@ -120,7 +120,7 @@ def gain(P: Array, X: Array, R: Array, least: float) -> Gain:
     S = symmetric(XP @ X.T) + R
     scale = _scale(X, np.sqrt(np.diag(P)), R)
     floor = ROUNDING * d * scale
-    C, info = lapack()[0](S, lower=1)
+    C, info = lapack()[0](S.T, lower=1)
     decided = np.zeros(m, bool)
     if info or (least == 0 and (np.diag(C) ** 2 <= floor).any()):
         C, decided = pivots_in_order(S, floor, least)

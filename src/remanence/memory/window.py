@@ -33,13 +33,11 @@ class Window:
 
 def correction(Z: Array, R: Array) -> Array:
     """The smallest change D (d, c) with Z D nearest to R: minimum norm, whatever the rows depend on (B1)."""
-    scale = np.abs(Z).max(axis=1, keepdims=True)
-    scale[scale == 0] = 1  # rows on one footing, so that tiny samples count as samples
+    scale = Z.dtype.type(np.abs(Z).max())
+    if scale == 0:
+        return np.zeros((Z.shape[1], R.shape[1]), Z.dtype)
     cut = max(Z.shape) * 16 * float(np.finfo(Z.dtype).eps)
-    if len(Z) == 1:
-        z = Z / scale
-        return z.T @ (R / scale) / max(float(z @ z.T), 1e-300)  # type: ignore[no-any-return]
-    return np.linalg.lstsq(Z, R, rcond=cut)[0]
+    return np.asarray(np.linalg.lstsq(Z / scale, R / scale, rcond=cut)[0])
 
 
 @dataclass(frozen=True, slots=True)

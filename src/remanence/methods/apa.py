@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import Array, check_block, check_count, check_result, check_start
+from remanence.checks import Array, check_block, check_count, check_result, check_start, quiet
 from remanence.memory.root import take_outputs
 from remanence.memory.subspace import nothing
 from remanence.memory.window import Everything, Window, correction, nothing_seen
@@ -55,6 +55,7 @@ class APA(Method[APAState]):
             return APAState(W, nothing_seen(W, nothing(features, W)), 0)
         return APAState(W, Window(np.zeros((0, features), W.dtype), np.zeros((0, outputs), W.dtype)), 0)
 
+    @quiet
     def update(self, state: APAState, X: Any, Y: Any, donate: bool = False) -> APAState:
         if isinstance(state.past, Everything) and self.step == 1.0:  # the steps in between leave no trace
             X, Y = check_block(X, Y, state.W)
@@ -64,6 +65,7 @@ class APA(Method[APAState]):
             return APAState(W, past, state.count + len(X))
         return self.track(state, X, Y, donate)[0]
 
+    @quiet
     def track(self, state: APAState, X: Any, Y: Any, donate: bool = False) -> tuple[APAState, Array]:
         X, Y = check_block(X, Y, state.W)
         steps = resolve(self.step, state.count, len(X)).astype(X.dtype)

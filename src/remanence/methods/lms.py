@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import Array, check_block, check_finite, check_result, check_start
+from remanence.checks import Array, check_block, check_finite, check_result, check_start, quiet
 from remanence.errors import InputError
 from remanence.memory.root import take_outputs
 from remanence.methods.protocol import Method
@@ -43,6 +43,7 @@ class LMS(Method[LMSState]):
     def init(self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64) -> LMSState:
         return LMSState(check_start(start, features, outputs, dtype), 0)
 
+    @quiet
     def track(self, state: LMSState, X: Any, Y: Any, donate: bool = False) -> tuple[LMSState, Array]:
         from remanence.methods.compiled import lms_walk
 

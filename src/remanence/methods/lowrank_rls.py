@@ -13,7 +13,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import Array, check_block, check_count, check_number, check_result, check_rows, check_start
+from remanence.checks import (
+    Array,
+    check_block,
+    check_count,
+    check_free,
+    check_number,
+    check_result,
+    check_rows,
+    check_start,
+    quiet,
+)
 from remanence.errors import InputError
 from remanence.memory.lowrank import Spectrum, no_spectrum
 from remanence.memory.root import take_outputs
@@ -57,15 +67,17 @@ class LowRankRLS(SoftMethod):
 
     def __post_init__(self) -> None:
         check_count(self.rank, "rank", hint="a few hundred directions, or the number of features for all")
-        if self.ridge != "auto":
+        if not (isinstance(self.ridge, str) and self.ridge == "auto"):
             check_number(self.ridge, "ridge", hint='a small positive number or "auto"')
 
     def init(
         self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64, free: int = 0
     ) -> LowRankState:
         start = check_start(start, features, outputs, dtype)
+        check_free(free, features)
         return self._fresh(no_spectrum(features, outputs, dtype), start, 0, self.ridge, free)
 
+    @quiet
     def update(self, state: LowRankState, X: Any, Y: Any, donate: bool = False) -> LowRankState:
         X, Y = check_block(X, Y, state.start)
         spectrum, waiting, count = state.spectrum, state.waiting, state.count + len(X)
@@ -88,6 +100,7 @@ class LowRankRLS(SoftMethod):
             state = self.update(state, X[i : i + 1], Y[i : i + 1])
         return state, errors
 
+    @quiet
     def weights(self, state: LowRankState) -> Array:
         if state.known.weights is None:
             seen = self._spectrum(state)
@@ -96,6 +109,7 @@ class LowRankRLS(SoftMethod):
             state.known.weights = state.start + step
         return state.known.weights
 
+    @quiet
     def variance(self, state: LowRankState, X: Any) -> Array:
         seen, ridge = self._spectrum(state), self.ridge_of(state)
         X = check_rows(X, len(state.start), state.start.dtype)
@@ -105,6 +119,7 @@ class LowRankRLS(SoftMethod):
         noise = self._loss(state) / max(state.count - state.free, 1)
         return np.asarray((1 + spread + outside)[:, None] * np.maximum(noise, np.finfo(float).tiny))
 
+    @quiet
     def loss(self, state: LowRankState) -> float:
         """The minimum of the objective, summed over the outputs, as far as the kept directions reach."""
         return float(self._loss(state).sum())

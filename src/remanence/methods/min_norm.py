@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from remanence.checks import Array, check_block, check_start
+from remanence.checks import Array, check_block, check_numbers, check_start
 from remanence.errors import InputError
 
 
@@ -15,9 +15,9 @@ def min_norm(X: Any, Y: Any, start: Any = None) -> Array:
     """The least-squares solution W (d, c) of X W = Y nearest to `start`."""
     from scipy.linalg import lstsq
 
-    shapes = [np.shape(X), np.shape(Y)]
-    if any(len(s) != 2 for s in shapes):
-        raise InputError(f"expected X (rows, features) and Y (rows, outputs), got {shapes[0]} and {shapes[1]}")
-    X, Y = check_block(X, Y, np.zeros((shapes[0][1], shapes[1][1])))
+    X, Y = check_numbers(X, "X", np.float64), check_numbers(Y, "Y", np.float64)
+    if X.ndim != 2 or Y.ndim != 2:
+        raise InputError(f"expected X (rows, features) and Y (rows, outputs), got {X.shape} and {Y.shape}")
+    X, Y = check_block(X, Y, np.zeros((X.shape[1], Y.shape[1])))
     W = check_start(start, X.shape[1], Y.shape[1])
     return W + lstsq(X, Y - X @ W, lapack_driver="gelsd", cond=max(X.shape) * np.finfo(float).eps)[0]  # type: ignore[no-any-return]

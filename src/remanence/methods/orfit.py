@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import Array, check_block, check_count, check_number, check_result, check_start
+from remanence.checks import Array, check_block, check_count, check_number, check_result, check_start, quiet
 from remanence.memory.lowrank import Spectrum, no_spectrum
 from remanence.memory.root import take_outputs
 from remanence.memory.subspace import Subspace, effective_tolerance, nothing
@@ -56,6 +56,7 @@ class ORFit(Method[ORFitState]):
             return ORFitState(W, past), errors
         return self._track_bounded(state.W.copy(), state.past, X, Y)
 
+    @quiet
     def _track_bounded(self, W: Array, past: Spectrum, X: Array, Y: Array) -> tuple[ORFitState, Array]:
         assert self.rank is not None
         errors = np.empty_like(Y)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import Array, check_rows
+from remanence.checks import Array, check_result, check_rows, quiet
 
 State = TypeVar("State")
 
@@ -46,7 +46,10 @@ class Method(ABC, Generic[State]):
         """Learn rows X (n, d), Y (n, c); `donate` gives the old state's memory away and changes no number."""
         return self.track(state, X, Y, donate)[0]
 
+    @quiet
     def predict(self, state: State, X: Any) -> Array:
         """X @ W."""
         W = self.weights(state)
-        return check_rows(X, len(W), W.dtype) @ W
+        answers = check_rows(X, len(W), W.dtype) @ W
+        check_result(answers)
+        return answers

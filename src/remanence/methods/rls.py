@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import Array, check_block, check_number, check_result, check_rows, check_start
+from remanence.checks import Array, check_block, check_free, check_number, check_result, check_rows, check_start, quiet
 from remanence.errors import InputError
 from remanence.memory import root as roots
 from remanence.memory.root import Root, sums_of_squares, take_outputs
@@ -36,6 +36,13 @@ class _Known:
     ridge: float | None = None
 
 
+@dataclass(slots=True)
+class _Owner:
+    """Whether other states hold the same arrays: then even a state that is given away may not be written to."""
+
+    shared: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class RLSState:
     """The square root of the data's information, the rows at its door, and the prior beside it."""
@@ -47,6 +54,7 @@ class RLSState:
     ridge: float | Literal["auto"]
     free: int = 0  # leading features without a prior: an intercept
     known: _Known = field(default_factory=_Known, repr=False, compare=False)
+    owner: _Owner = field(default_factory=_Owner, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,7 @@ class RLS(SoftMethod):
     memory = "d² + dc"
 
     def __post_init__(self) -> None:
-        if self.ridge != "auto":
+        if not (isinstance(self.ridge, str) and self.ridge == "auto"):
             check_number(self.ridge, "ridge", hint='a small positive number, "auto", or forget=0 for exact constraints')
         check_number(self.forget, "forget", closed=True, hint="1 keeps everything, 0.99 fades, 0 is exact constraints")
         check_number(self.floor, "floor", closed=True, hint="0 lets all of the prior fade with the samples")
@@ -75,21 +83,26 @@ class RLS(SoftMethod):
 
     def init(self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64, free: int = 0) -> Any:
         start = check_start(start, features, outputs, dtype)
+        check_free(free, features)
         if self.forget == 0:
             return Exact.begin(start)
         return self._fresh(roots.empty(features, outputs, dtype), start, 0, self.ridge, free)
 
+    @quiet
     def update(self, state: Any, X: Any, Y: Any, donate: bool = False) -> Any:
         X, Y = check_block(X, Y, state.start)
         if isinstance(state, Exact):
             return track_exact(state, X, Y)[0]
         waiting = state.waiting
         if len(X) < waiting.room() and not waiting.store.broken:
+            state.owner.shared |= not donate
+            count = state.count + len(X)
             return RLSState(
-                state.data, waiting.appended(X, Y), state.start, state.count + len(X), state.ridge, state.free
+                state.data, waiting.appended(X, Y), state.start, count, state.ridge, state.free, _Known(), state.owner
             )
         return self._folded(state, X, Y, donate)
 
+    @quiet
     def track(self, state: Any, X: Any, Y: Any, donate: bool = False) -> tuple[Any, Array]:
         X, Y = check_block(X, Y, state.start)
         if isinstance(state, Exact):
@@ -116,6 +129,7 @@ class RLS(SoftMethod):
 
     # Asking
 
+    @quiet
     def weights(self, state: Any) -> Array:
         if isinstance(state, Exact):
             return state.W
@@ -128,6 +142,7 @@ class RLS(SoftMethod):
             check_result(state.known.weights)
         return state.known.weights  # type: ignore[no-any-return]
 
+    @quiet
     def variance(self, state: Any, X: Any) -> Array:
         """The predictive variance σ²(1 + xᵀΦx) of every output at every row of X, (n, c); σ² = J/t is estimated."""
         state = self._soft(state, "variance")
@@ -136,14 +151,18 @@ class RLS(SoftMethod):
         S = posterior.whitened(X)
         spread = self._fading.gain(state.count) * sums_of_squares(S)
         noise = posterior.rest / max(self._fading.effective(state.count) - state.free, 1.0)
-        return np.asarray((1 + spread)[:, None] * np.maximum(noise, np.finfo(float).tiny))
+        variance = np.asarray((1 + spread)[:, None] * np.maximum(noise, np.finfo(float).tiny))
+        check_result(variance)
+        return variance
 
+    @quiet
     def loss(self, state: Any) -> float:
         """The minimum of the objective (RLS), summed over the outputs."""
         state = self._soft(state, "loss")
         with np.errstate(over="ignore"):
             return float(self._posterior(state).rest.sum() * np.exp(-min(np.log(self.forget), 0.0) * state.count))
 
+    @quiet
     def evidence(self, state: Any) -> float:
         """log p(Y | X, λ) for W ~ N(θ⁰, I/λ) and noise of variance βⁱ, summed over the outputs; no data are needed."""
         state = self._soft(state, "evidence")
@@ -167,10 +186,15 @@ class RLS(SoftMethod):
     def data(self, state: Any) -> Root:
         """The square-root information of every row learned so far, without the prior."""
         state = self._soft(state, "data")
-        return self._with_waiting(state, state.data) if state.waiting.count else state.data
+        if state.waiting.count:
+            return self._with_waiting(state, state.data)
+        state.owner.shared = True
+        data: Root = state.data
+        return data
 
     # Changing
 
+    @quiet
     def remove(self, state: Any, X: Any, Y: Any) -> RLSState:
         """The state that never saw these rows; refused when they cannot have been learned."""
         state = self._additive(state, "remove")
@@ -183,6 +207,7 @@ class RLS(SoftMethod):
             left = roots.removed(left, X[i : i + size], Y[i : i + size])
         return self._fresh(left, state.start, state.count - len(X), state.ridge, state.free)
 
+    @quiet
     def merge(self, a: Any, b: Any) -> RLSState:
         """The state that saw the rows of both; the prior counts once."""
         a, b = self._additive(a, "merge"), self._additive(b, "merge")
@@ -195,13 +220,13 @@ class RLS(SoftMethod):
     def with_ridge(self, state: Any, ridge: float | Literal["auto"]) -> RLSState:
         """The state as if it had been learned with another ridge."""
         state = self._soft(state, "with_ridge")
-        return self._fresh(self.data(state), state.start, state.count, RLS(ridge).ridge, state.free)
+        return self._fresh(self.data(state), state.start, state.count, RLS(ridge).ridge, state.free, shared=True)
 
     def with_outputs(self, state: Any, sources: Array) -> Any:
         if isinstance(state, Exact):
             return state.with_outputs(sources)
         data, start = self.data(state).with_outputs(sources), take_outputs(state.start, sources)
-        return self._fresh(data, start, state.count, state.ridge, state.free)
+        return self._fresh(data, start, state.count, state.ridge, state.free, shared=True)
 
     # The pieces: the prior, the door, and folding
 
@@ -222,12 +247,19 @@ class RLS(SoftMethod):
         return self._soft(state, call)
 
     def _fresh(
-        self, data: Root, start: Array, count: int, ridge: Any, free: int, base: tuple[Root, float] | None = None
+        self,
+        data: Root,
+        start: Array,
+        count: int,
+        ridge: Any,
+        free: int,
+        base: tuple[Root, float] | None = None,
+        shared: bool = False,
     ) -> RLSState:
         store = Store(self._fading.widest(len(start)), start)
         if base is not None:
             store.attach(*base)
-        return RLSState(data, Waiting(store), start, count, ridge, free)
+        return RLSState(data, Waiting(store), start, count, ridge, free, _Known(), _Owner(shared))
 
     def _recursive(self, state: RLSState) -> bool:
         """Whether the prior fades as the rows do, so that new rows can join an old solution."""
@@ -246,14 +278,16 @@ class RLS(SoftMethod):
 
     def _open_door(self, state: RLSState) -> None:
         """Work out the root with prior at which the rows wait, unless it is known."""
-        if state.waiting.store.base is None:
-            count = state.count - state.waiting.count
-            held = self._prior(state, count, state.data)
-            if count:
-                base = state.data.with_prior(held, state.start, state.free)
-            else:
-                base = roots.prior(held, state.start, state.free, dtype=state.data.dtype)
-            state.waiting.store.attach(base, held)
+        store = state.waiting.store
+        with store.lock:
+            if store.base is None:
+                count = state.count - state.waiting.count
+                held = self._prior(state, count, state.data)
+                if count:
+                    base = state.data.with_prior(held, state.start, state.free)
+                else:
+                    base = roots.prior(held, state.start, state.free, dtype=state.data.dtype)
+                store.attach(base, held)
 
     def _with_waiting(self, state: RLSState, root: Root, donate: bool = False) -> Root:
         waiting = state.waiting
@@ -276,6 +310,7 @@ class RLS(SoftMethod):
         self, state: RLSState, X: Array, Y: Array, donate: bool, base: tuple[Root, float] | None = None
     ) -> RLSState:
         """With the waiting rows and X, Y folded into the data; a known solution goes along where that is cheaper."""
+        donate = donate and not state.owner.shared
         count = state.count + len(X)
         if base is not None and base[1] <= 4 * base[0].least():  # the prior faded out of sight: this is the data alone
             return self._fresh(base[0].copy(), state.start, count, state.ridge, state.free, base)

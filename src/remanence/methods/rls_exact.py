@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remanence.checks import Array
+from remanence.checks import Array, quiet
 from remanence.errors import InputError
 from remanence.memory.root import take_outputs
 from remanence.memory.subspace import Subspace, nothing
@@ -30,6 +30,7 @@ class Exact:
         return Exact(take_outputs(self.W, sources), self.past, take_outputs(self.start, sources))
 
 
+@quiet
 def track_exact(state: Exact, X: Array, Y: Array) -> tuple[Exact, Array]:
     """Meet the new constraints too; refused, with nothing changed, where old and new contradict each other."""
     W, past, errors = walk(state.W, state.past, X, Y, 1e-9)

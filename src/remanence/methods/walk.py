@@ -10,12 +10,13 @@ together and the loop runs over the new directions alone, so a long stream costs
 
 import numpy as np
 
-from remanence.checks import Array, check_result
+from remanence.checks import Array, check_result, quiet
 from remanence.memory.subspace import Subspace, effective_tolerance
 
 CHUNK = 256
 
 
+@quiet
 def walk(
     W: Array, past: Subspace, X: Array, Y: Array, tolerance: float, steps: Array | None = None
 ) -> tuple[Array, Subspace, Array]:
