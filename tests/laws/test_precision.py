@@ -5,14 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 
-def well_conditioned(case, seed, n, d, c):
-    """A stream for which single precision is enough: columns of one size, noise, a start near by."""
-    stream = case.stream(seed, n, d, c, kind=0)
-    return type(stream)(np.clip(stream.X, -3, 3), stream.Y, stream.start)
-
-
 @given(seed=st.integers(0, 10**6), d=st.integers(1, 6), c=st.integers(1, 3), cut=st.integers(1, 59))
 def test_float32_stays_float32_and_agrees_with_float64(case, seed, d, c, cut):
+    if case.name == "orfit-3":
+        d = min(d, 3)  # with a fourth direction it must drop one, and which one is decided by the last digits
     stream, m = case.stream(seed, 60, d, c, kind=0), case.method
     if case.consistent or case.name in {"icl", "orfit", "orfit-3", "ogd", "ogd-rule", "apa-3", "apa-3-half"}:
         # these solve the first d samples (or few at a time) exactly: give them samples far from dependent

@@ -86,7 +86,7 @@ def test_2e4_single_rows_end_at_the_direct_solution(forget, dtype):
 def test_forgetting_with_input_of_rank_2_keeps_the_predictions(d, way, noise):
     """Wind-up: the directions that are never excited lose their prior, and the answers must not notice."""
     rng = np.random.default_rng(2)
-    n = ROWS if d == 6 or way == "blocks" else 6000
+    n = {"blocks": ROWS, "track": ROWS, "rows": ROWS, "live": 12_000}[way] if d == 6 or way == "blocks" else 3000
     Z, B = rng.standard_normal((n, 2)), rng.standard_normal((2, d))
     X, Y = Z @ B, Z @ rng.standard_normal((2, 1)) + noise * rng.standard_normal((n, 1))
     m = rm.RLS(1.0, 0.99)
@@ -145,7 +145,7 @@ def test_emphasising_the_past_stops_moving_and_stays_finite():
 @pytest.mark.parametrize("method", [rm.ICL(), rm.APA(None), rm.ORFit(), rm.ORFit(20), rm.APA(3)], ids=repr)
 def test_1e5_samples_with_repeats_stay_bounded_and_right(method):
     rng = np.random.default_rng(5)
-    n = 3000 if method == rm.ORFit(20) else LONG
+    n = {"ORFit": 3000, "APA": 20_000}.get(type(method).__name__, LONG) if method in (rm.ORFit(20), rm.APA(3)) else LONG
     pool, truth = rng.standard_normal((12, 20)), rng.standard_normal((20, 2))
     X = pool[rng.integers(0, 12, n)] * rng.uniform(0.5, 2, (n, 1))
     Y = X @ truth

@@ -118,6 +118,25 @@ def test_condition_1e7_with_ridge_1e_minus_12_is_solved_to_1e_minus_9(seed, ask)
     assert relative(m.weights(state), oracle(X, Y, 1e-12, start=start)) <= 1e-9
 
 
+@pytest.mark.parametrize("small", [1e-4, 1e-3, 7e-3, 3e-2, 0.3])
+@pytest.mark.parametrize("ridge", [1e-10, 1e-8, 1e-6, 1e-4])
+@pytest.mark.parametrize("d", [1, 3])
+def test_small_rows_before_larger_ones_cost_no_digits(small, ridge, d):
+    """All rows together are well conditioned, so the order and the sizes in which they came must not be seen."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((25, d)) * np.r_[[small] * d, np.ones(25 - d)][:, None]
+    Y, start = X @ rng.standard_normal((d, 1)) + 0.3 * rng.standard_normal((25, 1)), rng.standard_normal((d, 1))
+    expected = oracle(X, Y, ridge, start=start)
+    m = rm.RLS(ridge)
+    block, live = m.update(m.init(d, 1, start=start), X, Y), m.init(d, 1, start=start)
+    for x, y in zip(X, Y, strict=True):
+        m.predict(live, x[None])
+        live = m.update(live, x[None], y[None])
+    for state in (block, live):
+        error = relative(m.weights(state), expected)
+        assert error <= 1e-11
+
+
 @pytest.mark.parametrize("offset", [0.0, 10.0, 1e4])
 @pytest.mark.parametrize("ridge", [1e-3, 1.0, 100.0])
 def test_a_free_first_column_of_ones_is_the_intercept_of_scikit_learn(offset, ridge):
