@@ -1,7 +1,35 @@
-"""Tasks that drift: the linear Gaussian model, its filter and its smoother, and what they need."""
+"""Tasks that drift: the linear Gaussian model, its filter and smoother, and their extensions to nonlinear tasks.
+
+filter     each task's model from the tasks so far      smooth        from all tasks, later ones too
+forecast   the models to come                           sample        data made up from a model
+innovations  how unlikely was a task?                   backward_transfer   what later tasks teach about earlier ones
+extended   the filter for nonlinear tasks               linearized    ICL, RLS, … for nonlinear tasks
+"""
 
 from remanence.kalman.filtering import filter
+from remanence.kalman.linear_methods import Linearized, linearized
 from remanence.kalman.model import LinearGaussian
+from remanence.kalman.nonlinear import extended, smooth_extended
+from remanence.kalman.outlook import forecast, sample
+from remanence.kalman.results import Filtered, Forecast, Smoothed
 from remanence.kalman.smoothing import smooth
+from remanence.kalman.surprises import Innovations, innovations
+from remanence.kalman.transfer import backward_transfer
 
-__all__ = ["LinearGaussian", "filter", "smooth"]
+__all__ = [
+    "Filtered",
+    "Forecast",
+    "Innovations",
+    "LinearGaussian",
+    "Linearized",
+    "Smoothed",
+    "backward_transfer",
+    "extended",
+    "filter",
+    "forecast",
+    "innovations",
+    "linearized",
+    "sample",
+    "smooth",
+    "smooth_extended",
+]

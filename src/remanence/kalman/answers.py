@@ -1,4 +1,4 @@
-"""The answers Y at the door: one series (T, m), a list with m of each step, or many series (N, T, m); NaN is missing."""
+"""The answers Y at the door: one series (T, m), a list of one array a step, or series (N, T, m); NaN is missing."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ class Answers:
 
     def present(self, group: Array) -> Array:
         """(T, m): which entries the series of a group have."""
-        return ~np.isnan(self.Y[group[0]])
+        return np.asarray(~np.isnan(self.Y[group[0]]))
 
 
 def check_answers(model: LinearGaussian, Y: Any) -> Answers:
@@ -55,7 +55,7 @@ def check_answers(model: LinearGaussian, Y: Any) -> Answers:
 def _filled(Y: Any, rows: Array) -> Array:
     if len(set(rows.tolist())) == 1:
         try:
-            return np.asarray(Y, dtype=np.float64)
+            return np.require(Y, np.float64, ["C", "W"])
         except (TypeError, ValueError):
             raise InputError(
                 f"expected Y to hold {rows[0]} real numbers a step, got {type(Y).__name__} that is no such array; "

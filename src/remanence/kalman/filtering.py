@@ -1,4 +1,4 @@
-"""The Kalman filter: every task's model from the tasks so far (KF→ and KF↓ of the paper; G1 to G6 of memory/gaussian.py).
+"""The Kalman filter: every task's model from the tasks so far (the paper's KF→, KF↓; G1 to G6 of memory/gaussian.py).
 
 The covariances do not depend on the answers, so they are worked out once for all series that miss the same entries;
 then the means of every series follow.
@@ -41,8 +41,8 @@ def filter(model: LinearGaussian, Y: Any, form: str = "covariance") -> Filtered:
         raise NumericalError("the filter overflowed: A makes θ grow without bound; rescale, or filter fewer steps")
     cov, predicted_cov = (shared(c, answers.groups, answers.many) for c in (filtered_covs, predicted_covs))
     if answers.many:
-        return Filtered(mean, cov, predicted, predicted_cov, logliks, answers.groups)
-    return Filtered(mean[0], cov, predicted[0], predicted_cov, logliks[0], answers.groups)
+        return Filtered(mean, cov, predicted, predicted_cov, logliks, answers.groups, model)
+    return Filtered(mean[0], cov, predicted[0], predicted_cov, logliks[0], answers.groups, model)
 
 
 def check_model(model: Any) -> None:
@@ -55,7 +55,7 @@ def _means(model: LinearGaussian, gains: Gains, Y: Array) -> tuple[Array, Array,
     d = model.features
     if N > 1 and N * d >= WIDE:
         return _means_together(model, gains, Y)
-    from remanence.kalman.compiled import means
+    from remanence.kalman.compiled_filter import means
 
     predicted, filtered, logliks = np.empty((N, T, d)), np.empty((N, T, d)), np.empty((N, T))
     means(
@@ -67,7 +67,7 @@ def _means(model: LinearGaussian, gains: Gains, Y: Array) -> tuple[Array, Array,
 
 def _means_together(model: LinearGaussian, gains: Gains, Y: Array) -> tuple[Array, Array, Array]:
     """All series a step at a time; what is returned are views of arrays with time in front."""
-    N, T, m = Y.shape
+    N, T, _ = Y.shape
     s = model.steps
     predicted, filtered = np.empty((2, T, N, model.features))
     logliks = np.empty((T, N))

@@ -1,4 +1,4 @@
-"""The half of the filter that does not depend on the answers: every covariance and gain, for a pattern of missing entries.
+"""The half of the filter that does not look at the answers: every covariance and gain, given which entries are there.
 
 Small models run in the compiled loop, larger ones by LAPACK a step, the square-root form by QR a step. Where A, Q, X, R
 are constant and nothing is missing the covariances converge; once they stand still to rounding they are kept:
@@ -53,7 +53,7 @@ def compute(model: LinearGaussian, there: Array, form: str, steady: bool = True)
         return out
     if max(d, m) > SMALL:
         return _with(out, _by_lapack(model, there, out, constant))
-    from remanence.kalman.compiled import covariances
+    from remanence.kalman.compiled_filter import covariances
 
     settled = covariances(
         s.A, s.Q, s.X, s.R, s.least_R, model.cov, there, constant, ulps(d),
@@ -90,9 +90,9 @@ def _block(s: Steps, t: int, there: Array) -> tuple[Array, Array]:
 
 def near(P: Array, B: Array, allowed: float) -> bool:
     """Whether two covariances differ by no more than `allowed` roundings."""
-    gap = np.abs(P - B)
     if not allowed:
-        return not gap.any()
+        return np.array_equal(P, B)
+    gap = np.abs(P - B)
     deviations = np.sqrt(np.diag(P))
     return bool((gap <= allowed * np.finfo(float).eps * np.outer(deviations, deviations)).all())
 

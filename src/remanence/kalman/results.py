@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from remanence.checks import Array
+from remanence.kalman.model import LinearGaussian
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -17,6 +18,8 @@ class Filtered:
     predicted_cov: Array  # (T, d, d) Σ_{t|t−1}
     logliks: Array  # (T,) log p(y_t | y_0..y_{t−1})
     groups: list[Array] = field(repr=False)  # the series that share their covariances
+    model: LinearGaussian = field(repr=False)  # the model that was filtered, for `extended` the linearised one
+    expected: Array | None = field(default=None, repr=False)  # (T, m) f(θ_{t|t−1}), of `extended` alone
 
     @property
     def loglik(self) -> float | Array:

@@ -4,8 +4,8 @@
     θ_{j−1|k} = θ_{j−1|j−1} + L (θ_{j|k} − θ_{j|j−1})     Σ_{j−1|k} = rest + L Σ_{j|k} Lᵀ         (RTS2)
     rest = Σ_{j−1|j−1} − L A_j Σ_{j−1|j−1} = (I − L A_j) Σ_{j−1|j−1} (I − L A_j)ᵀ + L Q_j Lᵀ        (RTS3)
 
-Where Q is small the sum in (RTS3) is taken, so that no covariance loses its sign to rounding. Σ_{j|j−1} may be singular:
-a coordinate of θ_j that the ones before it decide is passed over, since it tells nothing they do not.
+Where Q is small the sum in (RTS3) is taken, so that rounding takes no covariance below 0. Σ_{j|j−1} may be singular: a
+coordinate of θ_j that the ones before it decide is passed over, since it tells nothing they do not.
 """
 
 import numpy as np
@@ -58,13 +58,18 @@ def check_filtered(model: LinearGaussian, filtered: Filtered) -> None:
         )
 
 
+def backward_gains(model: LinearGaussian, filtered: Array, predicted: Array) -> Array:
+    """L (T − 1, d, d) of (RTS1) from the covariances of the filter."""
+    return _covariances(model, filtered, predicted)[1]
+
+
 def _covariances(model: LinearGaussian, F: Array, P: Array) -> tuple[Array, Array]:
     s = model.steps
     d = model.features
     constant = len(s.A) == len(s.Q) == 1
     if d > SMALL:
         return _by_lapack(model, F, P, constant)
-    from remanence.kalman.compiled import smoothed_covariances
+    from remanence.kalman.compiled_smoother import smoothed_covariances
 
     smoothed, L = np.empty(F.shape), np.empty((len(F) - 1, d, d))
     smoothed_covariances(s.A, s.Q, s.least_Q, F, P, constant, ulps(d), smoothed, L)
@@ -122,7 +127,7 @@ def _gain(A: Array, Q: Array, least: float, F: Array, P: Array) -> tuple[Array, 
 def _means(L: Array, filtered: Array, predicted: Array) -> Array:
     N, T, d = filtered.shape
     if N == 1 or N * d < WIDE:
-        from remanence.kalman.compiled import smoothed_means
+        from remanence.kalman.compiled_smoother import smoothed_means
 
         smoothed = np.empty(filtered.shape)
         smoothed_means(L, writeable(filtered), writeable(predicted), smoothed)

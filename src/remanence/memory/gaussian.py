@@ -149,7 +149,7 @@ def root_gain(L: Array, X: Array, R: Array, root: Array) -> Gain:
     while True:
         k = len(active)
         before = np.block([[root[active], X[active] @ L], [np.zeros((d, root.shape[1])), L]])
-        array = np.linalg.qr(before.T, mode="r").T  # (G5)
+        array = np.asarray(np.linalg.qr(before.T, mode="r")).T  # (G5)
         C = array[:k, :k]
         small = np.flatnonzero(np.diag(C) ** 2 <= floor[active])
         if not small.size:
@@ -170,7 +170,7 @@ def root_gain(L: Array, X: Array, R: Array, root: Array) -> Gain:
 
 def advanced_root(L: Array, A: Array, root: Array) -> Array:
     """The factor of A L Lᵀ Aᵀ + root rootᵀ."""
-    return np.asarray(np.linalg.qr(np.hstack([A @ L, root]).T, mode="r").T)  # (G6)
+    return np.asarray(np.linalg.qr(np.hstack([A @ L, root]).T, mode="r")).T  # (G6)
 
 
 def moved(mean: Array, X: Array, y: Array, found: Gain) -> tuple[Array, Surprise]:
@@ -193,7 +193,7 @@ def moved(mean: Array, X: Array, y: Array, found: Gain) -> tuple[Array, Surprise
 def present(y: Array) -> Array:
     """Which rows of y are there: in a (m, c) block a row with any NaN is missing as a whole."""
     missing = np.isnan(y)
-    return ~missing if y.ndim == 1 else ~missing.any(axis=1)
+    return np.asarray(~missing if y.ndim == 1 else ~missing.any(axis=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class Gaussian:
         """Given answers y = Xθ + noise of covariance R."""
         there = present(y)
         if not there.all():
-            return _thinned(self, X, y, R, there)
+            return _thinned(self, X, y, R, there)  # type: ignore[no-any-return]
         found = gain(self.cov, X, R, least_noise(R))
         mean, surprise = moved(self.mean, X, y, found)
         return Gaussian(mean, found.after), surprise
@@ -232,7 +232,7 @@ class RootGaussian:
         """Given answers y = Xθ + noise of covariance R."""
         there = present(y)
         if not there.all():
-            return _thinned(self, X, y, R, there)
+            return _thinned(self, X, y, R, there)  # type: ignore[no-any-return]
         found = root_gain(self.factor, X, R, psd_root(R))
         mean, surprise = moved(self.mean, X, y, found)
         return RootGaussian(mean, found.after), surprise

@@ -1,0 +1,109 @@
+"""The smoother's loops over time, compiled: the equations (RTS) of smoothing.py."""
+
+import numpy as np
+
+from remanence.checks import Array
+from remanence.kalman.compiled import BLAS, compiled, congruence, near, times
+from remanence.memory.gaussian import CAREFUL, ROUNDING
+
+
+@compiled
+def smoothed_covariances(
+    A: Array,
+    Q: Array,
+    least_Q: Array,
+    filtered: Array,
+    predicted: Array,
+    constant: bool,
+    ulps: float,
+    smoothed: Array,
+    L: Array,
+) -> None:
+    """Every covariance and gain of the smoother, backward."""
+    T, d = filtered.shape[:2]
+    work, B, noise, rest = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
+    C, H, J, inverse = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty(d)
+    nothing = np.zeros((d, d))
+    smoothed[T - 1] = filtered[T - 1]
+    mark, stride, known, frozen = T - 1, 32, False, False
+    for t in range(T - 2, -1, -1):
+        F, P, N = filtered[t], predicted[t + 1], smoothed[t]
+        a, q = (t + 1 if len(A) > 1 else 0), (t + 1 if len(Q) > 1 else 0)
+        same = known and constant and near(F, filtered[t + 1], 0.0) and near(P, predicted[t + 2], 0.0)
+        if same and frozen:
+            N[:] = smoothed[t + 1]
+            L[t] = J
+            continue
+        frozen = False
+        if not same:
+            mark, stride, known = t, 32, True
+            if d < BLAS:
+                times(A[a], F, d, H)
+            else:
+                np.dot(A[a], F, H)
+            largest = 0.0
+            for i in range(d):  # P = C Cᵀ, row by row, and H = C⁻¹AF; what the rows before decide is passed over
+                own = P[i, i]
+                largest = max(largest, own)
+                for j in range(i):
+                    total = P[i, j]
+                    for k in range(j):
+                        total -= C[i, k] * C[j, k]
+                    total *= inverse[j]
+                    C[i, j] = total
+                    own -= total * total
+                    for k in range(d):
+                        H[i, k] -= total * H[j, k]
+                inverse[i] = 1 / np.sqrt(own) if own > ROUNDING * d * P[i, i] else 0.0
+                for k in range(d):
+                    H[i, k] *= inverse[i]
+            summed = least_Q[q] <= CAREFUL * largest
+            if not summed:
+                for i in range(d):
+                    for j in range(d):
+                        rest[i, j] = F[i, j]
+                    for k in range(d):
+                        for j in range(d):
+                            rest[i, j] -= H[k, i] * H[k, j]
+            for i in range(d - 1, -1, -1):
+                for k in range(i + 1, d):
+                    for j in range(d):
+                        H[i, j] -= C[k, i] * H[k, j]
+                for j in range(d):
+                    H[i, j] *= inverse[i]
+            for i in range(d):
+                for j in range(d):
+                    J[i, j] = H[j, i]  # (RTS1)
+            if summed:
+                for i in range(d):
+                    for j in range(d):
+                        B[i, j] = 1.0 if i == j else 0.0
+                    for k in range(d):
+                        for j in range(d):
+                            B[i, j] -= J[i, k] * A[a, k, j]
+                congruence(J, Q[q], nothing, work, noise)
+                congruence(B, F, noise, work, rest)  # (RTS3)
+        L[t] = J
+        congruence(J, smoothed[t + 1], rest, work, N)  # (RTS2)
+        if same:
+            if near(N, smoothed[t + 1], 0.0) or (mark - t >= 8 * ulps and near(N, smoothed[mark], ulps)):
+                frozen = True
+            elif mark - t >= stride:
+                mark, stride = t, 2 * stride
+
+
+@compiled
+def smoothed_means(L: Array, filtered: Array, predicted: Array, smoothed: Array) -> None:
+    """The smoothed means of N series that share their gains."""
+    N, T, d = filtered.shape
+    gap = np.empty(d)
+    for s in range(N):
+        smoothed[s, T - 1] = filtered[s, T - 1]
+        for t in range(T - 2, -1, -1):
+            for i in range(d):
+                gap[i] = smoothed[s, t + 1, i] - predicted[s, t + 1, i]
+            for i in range(d):
+                total = filtered[s, t, i]
+                for j in range(d):
+                    total += L[t, i, j] * gap[j]
+                smoothed[s, t, i] = total  # (RTS2)
