@@ -40,6 +40,8 @@ class Spectrum:
         small[: len(s), : len(s)] = np.diag(s)
         small[len(s) :, : len(s)], small[len(s) :, len(s) :] = inside, R.T
         P, strength, rotation = np.linalg.svd(small, full_matrices=False)
+        rounding = max(X.shape[1], len(small)) * float(np.finfo(V.dtype).eps) * strength.max(initial=0.0)
+        rank = min(rank, int((strength > rounding).sum()))  # rows that bring nothing new add no direction
         aims = np.concatenate([self.target, Y])
         target = P.T @ aims
         unseen = sums_of_squares(aims) - sums_of_squares(target[:rank])

@@ -120,6 +120,10 @@ class Root:
         """The smallest weight of a prior that arithmetic can tell from none."""
         return float(np.finfo(self.dtype).eps * self.size()) ** 2
 
+    def faint(self) -> float:
+        """The weight of a prior that rounding in the rows cannot overrule: where it fades it is kept above this."""
+        return faint(self.size() ** 2, self.dtype)
+
     def spread(self) -> float:
         """A cheap lower bound of the condition number of R."""
         diagonal = np.abs(np.diag(self.factor))
@@ -140,6 +144,11 @@ class Root:
         for part in (self.factor, self.target):
             part[np.abs(part) < faint] = 0
         return self
+
+
+def faint(square: float, dtype: DTypeLike) -> float:
+    """What `Root.faint` is for a factor of this squared size."""
+    return float(float(np.finfo(dtype).eps) ** 1.5 * square)
 
 
 def take_outputs(columns: Array, sources: Array) -> Array:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from remanence.checks import Array
-from remanence.memory.root import Root, _lapack, column_major, sums_of_squares
+from remanence.memory.root import Root, _lapack, column_major, faint, sums_of_squares
 from remanence.memory.threads import one_thread
 
 NARROW = 96  # features up to which a compiled loop over rows beats blocks
@@ -76,9 +76,9 @@ class Tracker:
             self.scale = 1.0
         return self.root
 
-    def least(self) -> float:
-        """The smallest weight of a prior that arithmetic can tell from none."""
-        return float(np.finfo(self.root.dtype).eps) ** 2 * self.square
+    def faint(self) -> float:
+        """The weight below which a prior has faded too far, see Root.faint."""
+        return faint(self.square, self.root.dtype)
 
     def renew_prior(self, weight: float, start: Array, free: int) -> None:
         """Put a prior back where fading took it out of sight."""

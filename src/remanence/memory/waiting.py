@@ -66,7 +66,7 @@ class Store:
         self.C = np.zeros((capacity, capacity), self.X.dtype, order="F")
         self.U = np.empty((capacity, self.Y.shape[1]), self.X.dtype)
         self.done, self.broken = 0, False
-        self.spread, self.low, self.high = base.spread(), np.inf, 0.0  # of F, and the range of C's squared diagonal
+        self.spread, self.low, self.high = base.spread(), np.inf, 0.0  # of F, and the range of M
 
 
 class Waiting:
@@ -132,7 +132,7 @@ def _extend(store: Store, forget: float, gain: float) -> None:
     if i:
         row = _lapack(kind.char)[2](store.C[:i, :i], kind.type(gain) * np.dot(s, store.S[:, :i]), lower=1)[0]
     pivot = own - float(np.dot(row, row))
-    store.low, store.high = min(store.low, pivot), max(store.high, pivot)
+    store.low, store.high = min(store.low, pivot), max(store.high, own)  # M's pivots against M's own diagonal
     limit = 1e4 if kind == np.float64 else 1e2
     if not (store.low > 0 and store.high * store.spread <= limit * store.low < np.inf):  # false for NaN too
         store.broken = True

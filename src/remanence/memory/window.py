@@ -33,11 +33,16 @@ class Window:
 
 def correction(Z: Array, R: Array) -> Array:
     """The smallest change D (d, c) with Z D nearest to R: minimum norm, whatever the rows depend on (B1)."""
-    scale = Z.dtype.type(np.abs(Z).max())
-    if scale == 0:
+    Z, R = Z[(each := np.abs(Z).max(axis=1)) > 0], R[each > 0]  # a sample of zeros asks for nothing
+    if not len(Z):
         return np.zeros((Z.shape[1], R.shape[1]), Z.dtype)
+    scale = np.abs(Z).max(axis=1, keepdims=True)
     cut = max(Z.shape) * 16 * float(np.finfo(Z.dtype).eps)
-    return np.asarray(np.linalg.lstsq(Z / scale, R / scale, rcond=cut)[0])
+    even, aims = Z / scale, R / scale  # whether samples can all be met does not depend on their lengths
+    D = np.linalg.lstsq(even, aims, rcond=cut)[0]
+    if not (np.abs(even @ D - aims).max() <= np.sqrt(cut) * np.abs(aims).max()):  # they contradict: plain least squares
+        D = np.linalg.lstsq(Z / scale.max(), R / scale.max(), rcond=cut)[0]
+    return np.asarray(D)
 
 
 @dataclass(frozen=True, slots=True)

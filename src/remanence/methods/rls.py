@@ -24,7 +24,7 @@ from remanence.methods.ridge import best_ridge
 from remanence.methods.rls_exact import Exact, track_exact
 from remanence.methods.soft import SoftMethod
 
-FADED = 1e-8  # a prior this far below what rounding can see is renewed
+RENEWED = 100.0  # a prior that has faded to nothing is put back to this many times what counts as nothing
 
 
 @dataclass(slots=True)
@@ -121,9 +121,9 @@ class RLS(SoftMethod):
             part = slice(i, i + size)
             errors[part] = tracker.fold(X[part], Y[part], fading.gain(state.count + i))
             held *= fading.prior(len(X[part]))
-            if self.forget < 1 and held < FADED * (least := tracker.least()):
-                tracker.renew_prior(least, state.start, state.free)
-                held = least
+            if self.forget < 1 and held < (faint := tracker.faint()):
+                held = RENEWED * faint
+                tracker.renew_prior(held, state.start, state.free)
         check_result(errors)
         return self._folded(state, X, Y, donate, (tracker.settled(), held)), errors
 
@@ -159,8 +159,8 @@ class RLS(SoftMethod):
     def loss(self, state: Any) -> float:
         """The minimum of the objective (RLS), summed over the outputs."""
         state = self._soft(state, "loss")
-        with np.errstate(over="ignore"):
-            return float(self._posterior(state).rest.sum() * np.exp(-min(np.log(self.forget), 0.0) * state.count))
+        scaled = float(self._posterior(state).rest.sum())
+        return scaled * float(np.exp(-min(np.log(self.forget), 0.0) * state.count)) if scaled else 0.0
 
     @quiet
     def evidence(self, state: Any) -> float:
@@ -266,15 +266,16 @@ class RLS(SoftMethod):
         return state.ridge != "auto" and (self.floor == 0 or self.forget >= 1)
 
     def _prior(self, state: RLSState, count: int, data: Root) -> float:
-        """The weight of the prior: it fades like the rows, down to `floor`, and never below what rounding can see."""
-        return max(self.ridge_of(state) * self._fading.prior(count), self.floor, data.least())
+        """The weight of the prior: it fades like the rows, down to `floor`, and never to nothing."""
+        nothing = RENEWED * data.faint() if self.forget < 1 else data.least()
+        return max(self.ridge_of(state) * self._fading.prior(count), self.floor, nothing)
 
     def _anchored(self, state: RLSState, base: Root, held: float) -> tuple[Root, float]:
-        """A root whose prior faded far out of sight, with one at the edge of sight: unseen directions stay solvable."""
-        if self.forget >= 1 or held > FADED * base.least():
+        """A root whose prior has faded to nothing, with one that counts again: unseen directions stay solvable."""
+        if self.forget >= 1 or held > (faint := base.faint()):
             return base, held
-        least = base.least()
-        return base.without_traces().with_prior(least, state.start, state.free), least
+        held = RENEWED * faint
+        return base.without_traces().with_prior(held, state.start, state.free), held
 
     def _open_door(self, state: RLSState) -> None:
         """Work out the root with prior at which the rows wait, unless it is known."""
@@ -312,7 +313,7 @@ class RLS(SoftMethod):
         """With the waiting rows and X, Y folded into the data; a known solution goes along where that is cheaper."""
         donate = donate and not state.owner.shared
         count = state.count + len(X)
-        if base is not None and base[1] <= 4 * base[0].least():  # the prior faded out of sight: this is the data alone
+        if base is not None and self.forget < 1 and base[1] <= RENEWED * base[0].faint():  # only the data count by now
             return self._fresh(base[0].copy(), state.start, count, state.ridge, state.free, base)
         weights, decay = self._fading.rows(state.count, len(X))
         store = state.waiting.store
