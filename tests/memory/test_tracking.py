@@ -42,7 +42,20 @@ def test_errors_and_root_are_those_of_solving_anew_before_every_row(forget, d):
         np.testing.assert_allclose(root.solve(), W, rtol=1e-8, atol=1e-9)
         np.testing.assert_allclose(root.factor.T @ root.factor, A.T @ A, atol=1e-9 * np.linalg.norm(A) ** 2)
         np.testing.assert_allclose(root.rest, np.sum((B - A @ W) ** 2, axis=0), rtol=1e-7, atol=1e-9)
-        assert tracker.least() == pytest.approx((np.finfo(float).eps * np.linalg.norm(A)) ** 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("forget", [0.9, 1.0, 1.05])
+@pytest.mark.parametrize("d", [5, 130])
+def test_the_size_it_keeps_along_is_that_of_its_root(forget, d):
+    """What counts as a faded prior is measured by it, so it must not depend on how the rows were cut."""
+    rng = np.random.default_rng(5)
+    X, Y = rng.standard_normal((60, d)), rng.standard_normal((60, 1))
+    for size in (1, 7, 60):
+        tracker = Tracker(roots.prior(0.5, np.zeros((d, 1))), forget)
+        for i in range(0, 60, size):
+            tracker.fold(X[i : i + size], Y[i : i + size], 1.0 if forget <= 1 else forget**-i)
+        square = tracker.square
+        assert square == pytest.approx(tracker.settled().size() ** 2, rel=1e-9)
 
 
 @pytest.mark.parametrize("d", [5, 130])
@@ -101,7 +114,7 @@ def test_a_prior_that_faded_out_of_sight_can_be_put_back(d):
     x[0, 0] = 1.0
     for _ in range(300):
         tracker.fold(x, np.ones((1, 1)), 1.0)
-    tracker.renew_prior(tracker.least(), start, 0)
+    tracker.renew_prior(1e-22 * tracker.square, start, 0)
     W = tracker.settled().solve()
     np.testing.assert_allclose(W[0], 1.0, rtol=1e-12)
     np.testing.assert_allclose(W[1:], start[1:], rtol=1e-6)
