@@ -64,3 +64,76 @@ def near(P: Array, B: Array, ulps: float) -> bool:
                 if ulps == 0 or gap * gap > (ulps * EPS) ** 2 * P[i, i] * P[j, j]:
                     return False
     return True
+
+
+@compiled
+def semidefinite_root(P: Array, L: Array) -> None:
+    """L lower triangular with L Lᵀ = P; what is rounding of P and nothing else, below 0 or above, is left out."""
+    d = len(P)
+    for i in range(d):
+        own = P[i, i]
+        for j in range(i):
+            total = P[i, j]
+            for k in range(j):
+                total -= L[i, k] * L[j, k]
+            L[i, j] = total / L[j, j] if L[j, j] > 0 else 0.0
+            L[j, i] = 0.0
+            own -= L[i, j] * L[i, j]
+        L[i, i] = np.sqrt(own) if own > 16 * EPS * d * P[i, i] else 0.0
+
+
+@compiled
+def triangular(M: Array, rows: int, floor: Array, place: Array, v: Array) -> int:
+    """Rotate the columns of M until its rows are triangular, diagonal ≥ 0; returns the columns the first `rows` took.
+
+    One of the first `rows` whose square is not above its floor once the rows before it are gone takes no column
+    (place −1): they decide it.
+    """
+    n, p = M.shape
+    c, taken = 0, 0
+    for k in range(n):
+        if k == rows:
+            taken = c
+        square = 0.0
+        for j in range(c, p):
+            square += M[k, j] * M[k, j]
+        if k < rows and square <= floor[k]:
+            place[k] = -1
+            for j in range(c, p):
+                M[k, j] = 0.0
+            continue
+        if k < rows:
+            place[k] = c
+        size = np.sqrt(square)
+        if size > 0 and c + 1 < p:
+            for j in range(c, p):
+                v[j] = M[k, j]
+                M[k, j] = 0.0
+            size = -size if v[c] > 0 else size
+            v[c] -= size
+            scale = -1 / (size * v[c])
+            M[k, c] = size
+            for i in range(k + 1, n):
+                total = 0.0
+                for j in range(c, p):
+                    total += v[j] * M[i, j]
+                total *= scale
+                for j in range(c, p):
+                    M[i, j] -= total * v[j]
+        if M[k, c] < 0:
+            for i in range(k, n):
+                M[i, c] = -M[i, c]
+        c += 1
+    return taken if n > rows else c
+
+
+@compiled
+def squared(L: Array, out: Array) -> None:
+    """out = L Lᵀ for a lower triangular L."""
+    for i in range(len(L)):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(j + 1):
+                total += L[i, k] * L[j, k]
+            out[i, j] = total
+            out[j, i] = total

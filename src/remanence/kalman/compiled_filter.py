@@ -3,8 +3,91 @@
 import numpy as np
 
 from remanence.checks import Array
-from remanence.kalman.compiled import compiled, congruence, mirror, near, times
+from remanence.kalman.compiled import compiled, congruence, mirror, near, semidefinite_root, squared, times, triangular
 from remanence.memory.gaussian import CAREFUL, CONFLICT, DECIDED, LOG_2PI, MISSING, ROUNDING, SEEN
+
+
+@compiled
+def _plain(P: Array, Z: Array, R: Array, n: int, least: float, ZP: Array, C: Array) -> bool:
+    """C of (G1) for the first n rows of Z, unless the noise is so small that (G3) is called for: then False."""
+    d = len(P)
+    times(Z, P, n, ZP)
+    largest = 0.0
+    for k in range(n):
+        for j in range(k + 1):
+            total = R[k, j]
+            for i in range(d):
+                total += ZP[k, i] * Z[j, i]
+            C[k, j] = total
+        largest = max(largest, C[k, k])
+    if not least > CAREFUL * largest:
+        return False
+    for k in range(n):
+        for j in range(k + 1):
+            total = C[k, j]
+            for i in range(j):
+                total -= C[k, i] * C[j, i]
+            C[k, j] = np.sqrt(max(total, least)) if j == k else total / C[j, j]
+    return True
+
+
+@compiled
+def _rotated(
+    L: Array, Z: Array, R: Array, root: Array, n: int, tolerance: float, C: Array, g: Array, kinds: Array, slack: Array
+) -> None:
+    """C and G of (G1), and L after the block, by the rotations (G3)."""
+    d, m = len(L), len(Z)
+    M, v, floor, place = np.zeros((n + d, m + d)), np.empty(m + d), np.empty(n), np.empty(n, np.int64)
+    sizes, old = np.zeros(d), np.zeros(d)
+    for i in range(d):
+        for j in range(d):
+            sizes[i] += L[i, j] * L[i, j]
+            M[n + i, m + j] = L[i, j]
+        old[i] = sizes[i]
+        sizes[i] = np.sqrt(sizes[i])
+    for k in range(n):
+        scale = 0.0
+        for i in range(d):
+            scale += abs(Z[k, i]) * sizes[i]
+            for j in range(d):
+                M[k, m + j] += Z[k, i] * L[i, j]
+        for j in range(m):
+            M[k, j] = root[k, j]
+        scale = scale * scale + R[k, k]
+        floor[k] = tolerance * scale if tolerance > 0 else -1.0
+        slack[k] = CONFLICT * np.sqrt(scale)
+    taken = triangular(M, n, floor, place, v)
+    for k in range(n):
+        kinds[k] = SEEN if place[k] >= 0 else DECIDED
+        for j in range(k):
+            C[k, j] = M[k, place[j]] if place[j] >= 0 else 0.0
+        C[k, k] = M[k, place[k]] if place[k] >= 0 else 1.0
+        for i in range(d):
+            g[k, i] = M[n + i, place[k]] if place[k] >= 0 else 0.0
+    for i in range(d):
+        left = 0.0
+        for j in range(d):
+            L[i, j] = M[n + i, taken + j]
+            left += L[i, j] * L[i, j]
+        if tolerance > 0 and left <= tolerance * old[i]:
+            for j in range(d):
+                L[i, j] = 0.0
+
+
+@compiled
+def _inverse(C: Array, n: int, V: Array) -> float:
+    """V = C⁻¹, and log det C Cᵀ."""
+    logdet = 0.0
+    for k in range(n):
+        inverse = 1 / C[k, k]
+        logdet += np.log(C[k, k])
+        for j in range(k):
+            total = 0.0
+            for i in range(j, k):
+                total -= C[k, i] * V[i, j]
+            V[k, j] = total * inverse
+        V[k, k] = inverse
+    return float(2 * logdet)
 
 
 @compiled
@@ -13,9 +96,13 @@ def covariances(
     Q: Array,
     X: Array,
     R: Array,
+    root_Q: Array,
+    root_R: Array,
     least_R: Array,
     start: Array,
+    root: Array,
     there: Array,
+    rooted: bool,
     constant: bool,
     ulps: float,
     predicted: Array,
@@ -29,17 +116,16 @@ def covariances(
     """Every covariance and gain of the filter; returns the step from which on they no longer changed."""
     T, m = there.shape
     d = start.shape[0]
-    work, B, noise = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
-    Z, ZP, S, C = np.empty((m, d)), np.empty((m, d)), np.empty((m, m)), np.empty((m, m))
-    V, g, KR, K = np.empty((m, m)), np.empty((m, d)), np.empty((d, m)), np.empty((d, m))
-    which = np.empty(m, np.int64)
+    work, L, wide, v = np.empty((d, d)), root.copy(), np.empty((d, 2 * d)), np.empty(2 * d)
+    Z, ZP, g, C, V = np.empty((m, d)), np.empty((m, d)), np.empty((m, d)), np.empty((m, m)), np.empty((m, m))
+    noise, noise_root = np.empty((m, m)), np.empty((m, m))
+    which, kind, loose, none = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m), np.empty(0)
     settled, mark, stride, frozen = T, 0, 32, False
     for t in range(T):
         a, q = (t if len(A) > 1 else 0), (t if len(Q) > 1 else 0)
         x, r = (t if len(X) > 1 else 0), (t if len(R) > 1 else 0)
         n = 0
         for k in range(m):
-            kinds[t, k] = MISSING
             if there[t, k]:
                 which[n] = k
                 n += 1
@@ -51,9 +137,15 @@ def covariances(
         P, F = predicted[t], filtered[t]
         if t == 0:
             P[:] = start
+        elif rooted:
+            times(A[a], L.T.copy(), d, work)
+            wide[:, :d], wide[:, d:] = work, root_Q[q]
+            triangular(wide, 0, none, which, v)
+            L[:] = wide[:, :d]
+            squared(L, P)  # (G6)
         else:
             congruence(A[a], filtered[t - 1], Q[q], work, P)  # (G4)
-        G[t], W[t], logdet[t], slack[t] = 0, 0, 0, 0
+        G[t], W[t], kinds[t], logdet[t], slack[t] = 0, 0, MISSING, 0, 0
         if n == 0:
             F[:] = P
             mark, settled, stride = t + 1, T, 32
@@ -61,85 +153,20 @@ def covariances(
         for k in range(n):
             for i in range(d):
                 Z[k, i] = X[x, which[k], i]
-        times(Z, P, n, ZP)
-        largest = 0.0
-        for k in range(n):
-            for j in range(k + 1):
-                total = R[r, which[k], which[j]]
-                for i in range(d):
-                    total += ZP[k, i] * Z[j, i]
-                S[k, j] = total
-            largest = max(largest, S[k, k])
+            for j in range(m):
+                noise_root[k, j] = root_R[r, which[k], j]
+            for j in range(n):
+                noise[k, j] = R[r, which[k], which[j]]
         least = least_R[r]
-        careful = least <= CAREFUL * largest
-        for k in range(n):  # the Cholesky factor C of S, row by row, and V = C⁻¹
-            own = S[k, k]
-            for j in range(k):
-                total = S[k, j]
-                for i in range(j):
-                    total -= C[k, i] * C[j, i]
-                C[k, j] = total / C[j, j] if kinds[t, which[j]] == SEEN else 0.0
-                own -= C[k, j] * C[k, j]
-            kinds[t, which[k]] = SEEN
-            scale = 0.0
-            if careful:
+        if not rooted and _plain(P, Z, noise, n, least, ZP, C):
+            logdet[t] = _inverse(C, n, V)
+            for k in range(n):
+                kind[k] = SEEN
                 for i in range(d):
-                    scale += abs(Z[k, i]) * np.sqrt(max(P[i, i], 0.0))
-                scale = scale * scale + R[r, which[k], which[k]]
-                own = max(own, least)
-                if least == 0 and own <= ROUNDING * d * scale:
-                    kinds[t, which[k]] = DECIDED
-                    slack[t, which[k]] = CONFLICT * np.sqrt(scale)
-                    own = 1.0
-            C[k, k] = np.sqrt(own)
-            logdet[t] += np.log(own)
-            inverse = 1 / C[k, k]
-            for j in range(k):
-                total = 0.0
-                for i in range(j, k):
-                    total -= C[k, i] * V[i, j]
-                V[k, j] = total * inverse
-                V[j, k] = 0.0
-            V[k, k] = inverse
-        for k in range(n):
-            for i in range(d):
-                g[k, i] = 0.0
-            for j in range(k + 1):
-                W[t, which[k], which[j]] = V[k, j]
-                if kinds[t, which[k]] == SEEN:
+                    g[k, i] = 0.0
+                for j in range(k + 1):
                     for i in range(d):
                         g[k, i] += V[k, j] * ZP[j, i]  # (G1)
-            for i in range(d):
-                G[t, which[k], i] = g[k, i]
-        if careful:
-            for i in range(d):
-                for k in range(n):
-                    total = 0.0
-                    for j in range(k, n):
-                        total += g[j, i] * V[j, k]
-                    K[i, k] = total
-            for i in range(d):
-                for j in range(d):
-                    B[i, j] = 1.0 if i == j else 0.0
-                for k in range(n):
-                    total = 0.0
-                    for j in range(n):
-                        total += K[i, j] * R[r, which[j], which[k]]
-                    KR[i, k] = total
-                    for j in range(d):
-                        B[i, j] -= K[i, k] * Z[k, j]
-                for j in range(i + 1):
-                    total = 0.0
-                    for k in range(n):
-                        total += KR[i, k] * K[j, k]
-                    noise[i, j] = total
-            congruence(B, P, noise, work, F)  # (G3)
-            if least == 0:
-                for i in range(d):
-                    if F[i, i] <= ROUNDING * d * P[i, i]:
-                        F[i, :] = 0
-                        F[:, i] = 0
-        else:
             for i in range(d):
                 for j in range(d):
                     F[i, j] = P[i, j]
@@ -147,6 +174,21 @@ def covariances(
                     for j in range(d):
                         F[i, j] -= g[k, i] * g[k, j]  # (G2)
             mirror(F)
+        else:
+            if not rooted:
+                semidefinite_root(P, L)
+            tolerance = ROUNDING * (d + m)
+            tolerance = 0.0 if least > 0 else tolerance * tolerance if rooted else tolerance
+            _rotated(L, Z, noise, noise_root, n, tolerance, C, g, kind, loose)
+            logdet[t] = _inverse(C, n, V)
+            squared(L, F)
+        for k in range(n):
+            kinds[t, which[k]] = kind[k]
+            slack[t, which[k]] = loose[k] if kind[k] == DECIDED else 0.0
+            for i in range(d):
+                G[t, which[k], i] = g[k, i]
+            for j in range(k + 1):
+                W[t, which[k], which[j]] = V[k, j]
         if not constant or n < m:
             mark, settled, stride = t + 1, T, 32
         elif t > mark:

@@ -14,7 +14,7 @@ import numpy as np
 
 from remanence.checks import Array
 from remanence.kalman.model import LinearGaussian, Steps
-from remanence.memory.gaussian import MISSING, Gain, advanced_root, gain, psd_root, root_gain, symmetric
+from remanence.memory.gaussian import MISSING, Gain, advanced_root, exactness, gain, psd_root, root_gain, symmetric
 
 SMALL = 24  # up to this many features (and entries) the compiled loop is faster than LAPACK
 
@@ -48,15 +48,17 @@ def compute(model: LinearGaussian, there: Array, form: str, steady: bool = True)
         np.zeros(T), np.zeros((T, m), np.int64), np.zeros((T, m)), T,
     )  # fmt: skip
     constant = s.constant and steady
-    if form == "root":
-        _by_roots(model, there, out)
-        return out
+    rooted = form == "root"
     if max(d, m) > SMALL:
-        return _with(out, _by_lapack(model, there, out, constant))
+        settled = T if rooted else _by_lapack(model, there, out, constant)
+        if rooted:
+            _by_roots(model, there, out)
+        return _with(out, settled)
     from remanence.kalman.compiled_filter import covariances
 
     settled = covariances(
-        s.A, s.Q, s.X, s.R, s.least_R, model.cov, there, constant, ulps(d),
+        s.A, s.Q, s.X, s.R, roots(s.Q) if rooted else s.Q, roots(s.R), s.least_R,
+        model.cov, psd_root(model.cov), there, rooted, constant, ulps(d),
         out.predicted, out.filtered, out.G, out.W, out.logdet, out.kinds, out.slack,
     )  # fmt: skip
     return _with(out, settled)
@@ -134,19 +136,28 @@ def _by_lapack(model: LinearGaussian, there: Array, out: Gains, constant: bool) 
     return settled
 
 
+def roots(stack: Array) -> Array:
+    """A root of every covariance in a stack."""
+    try:
+        return np.linalg.cholesky(stack)
+    except np.linalg.LinAlgError:
+        return np.array([psd_root(P) for P in stack])
+
+
 def _by_roots(model: LinearGaussian, there: Array, out: Gains) -> None:
     s = model.steps
-    roots_Q, roots_R = [psd_root(q) for q in s.Q], [psd_root(r) for r in s.R]
+    roots_Q, roots_R = roots(s.Q), roots(s.R)
+    d, m = model.features, there.shape[1]
     L = psd_root(model.cov)
     for t in range(len(there)):
         if t:
-            L = advanced_root(L, at(s.A, t), roots_Q[t if len(roots_Q) > 1 else 0])
+            L = advanced_root(L, at(s.A, t), at(roots_Q, t))
         out.predicted[t] = L @ L.T
         _clear(out, t)
         if there[t].any():
             X, R = _block(s, t, there[t])
-            root = roots_R[t if len(roots_R) > 1 else 0]
-            found = root_gain(L, X, R, root[there[t]])
+            tolerance = exactness(d, m, float(at(s.least_R, t)), rooted=True)
+            found = root_gain(L, X, R, at(roots_R, t)[there[t]], tolerance)
             L = found.after
             _store(out, t, there[t], found)
         out.filtered[t] = L @ L.T

@@ -112,7 +112,7 @@ def _gain(A: Array, Q: Array, least: float, F: Array, P: Array) -> tuple[Array, 
     C, info = lapack()[0](P.T, lower=1)
     skipped = np.zeros(0, np.int64)
     if info or (np.diag(C) ** 2 <= floor).any():
-        C, passed = pivots_in_order(P, floor, 0.0)
+        C, passed = pivots_in_order(P, floor)
         skipped = np.flatnonzero(passed)
     half = dtrsm(1.0, C, (A @ F).T, side=1, lower=1, trans_a=1, overwrite_b=1)  # F Aᵀ C⁻ᵀ
     half[:, skipped] = 0

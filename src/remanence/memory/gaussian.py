@@ -2,18 +2,21 @@
 
     S = R + XΣXᵀ = C Cᵀ     e = y − Xθ     w = C⁻¹e     G = ΣXᵀC⁻ᵀ                      (G1)
     θ ← θ + G w     Σ ← Σ − G Gᵀ     log p(y) = −½(wᵀw + log det S + m log 2π)            (G2)
-    Σ ← (I − KX) Σ (I − KX)ᵀ + K R Kᵀ,  K = G C⁻¹     where R is small beside S            (G3)
     θ ← A θ     Σ ← A Σ Aᵀ + Q                                                           (G4)
     [√R  XL]     [C  0 ]
-    [0    L]  =  [G  L'] · (an orthogonal matrix),  Σ = L Lᵀ                               (G5)
-    [AL  √Q]  =  [L' 0] · (an orthogonal matrix)                                         (G6)
+    [0    L]  =  [G  L'] · (an orthogonal matrix),  Σ = L Lᵀ                               (G3)
+    [AL  √Q]  =  [L' 0] · (an orthogonal matrix)                                         (G5)
+
+The covariance form takes the difference (G2) while the noise is a fair part of S, and where it is not the rotation (G3)
+of a root of Σ: it cannot lead below zero. (The sum (I − KX)Σ(I − KX)ᵀ + KRKᵀ, usual there, multiplies the rounding of Σ
+by K²: R = 1e-14 made it overflow.) The square-root form never leaves the roots.
 
 An entry of y that is NaN is missing. An entry that θ and the entries before it decide already (a pivot of S that is
 rounding and nothing else; it needs R = 0) teaches nothing and is passed over: where exact answers contradict each other
 the oldest one wins, as in ICL, and the likelihood is zero.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -22,7 +25,7 @@ import numpy as np
 from remanence.checks import Array
 
 MISSING, SEEN, DECIDED = 0, 1, 2  # what an entry of y is to us
-CAREFUL = 1e-5  # below this part of S the noise is too small for a difference (G2): take the sum (G3)
+CAREFUL = 1e-5  # below this part of S the noise is too small for a difference (G2): rotate (G3)
 ROUNDING = 64 * float(np.finfo(float).eps)  # part of the terms of a sum, per feature, that its rounding may reach
 CONFLICT = 1e-6  # part of its scale by which a decided answer may be off before it is a contradiction
 LOG_2PI = float(np.log(2 * np.pi))
@@ -83,34 +86,22 @@ class Surprise:
     loglik: float  # of the entries seen; −inf where an exact answer contradicts what is known exactly
 
 
-def slack_of(S: Array) -> Array:
-    return np.asarray(CONFLICT * np.sqrt(S))
-
-
-def _scale(X: Array, deviations: Array, R: Array) -> Array:
-    """The size of the terms of the diagonal of S, before anything cancels."""
-    return np.asarray(np.diag(R) + (np.abs(X) @ deviations) ** 2)
-
-
-def pivots_in_order(S: Array, floor: Array, least: float) -> tuple[Array, Array]:
-    """The Cholesky factor of S with 1 for a pivot below its floor, and which pivots these are (`least` > 0: none)."""
-    m = len(S)
-    C, decided = np.zeros_like(S), np.zeros(m, bool)
-    for k in range(m):
-        C[k, :k] = _row(C, S[k, :k], decided, k)
-        pivot = max(S[k, k] - C[k, :k] @ C[k, :k], least)
-        decided[k] = least == 0 and pivot <= floor[k]
+def pivots_in_order(S: Array, floor: Array) -> tuple[Array, Array]:
+    """The Cholesky factor of S with 1 and zeros below it for a pivot not above its floor, and which these are."""
+    C, decided = np.zeros_like(S), np.zeros(len(S), bool)
+    for k in range(len(S)):
+        for j in range(k):
+            C[k, j] = 0.0 if decided[j] else (S[k, j] - C[k, :j] @ C[j, :j]) / C[j, j]
+        pivot = S[k, k] - C[k, :k] @ C[k, :k]
+        decided[k] = pivot <= floor[k]
         C[k, k] = 1.0 if decided[k] else np.sqrt(pivot)
     return C, decided
 
 
-def _row(C: Array, s: Array, decided: Array, k: int) -> Array:
-    """Row k of the factor left of its diagonal; 0 under a pivot that was passed over."""
-    row = np.zeros(k)
-    for j in range(k):
-        if not decided[j]:
-            row[j] = (s[j] - C[j, :j] @ row[:j]) / C[j, j]
-    return row
+def exactness(d: int, m: int, least: float, rooted: bool) -> float:
+    """The part of its scale below which a variance is taken for zero: none as long as all answers are noisy."""
+    tolerance = ROUNDING * (d + m)
+    return 0.0 if least > 0 else tolerance**2 if rooted else tolerance
 
 
 def gain(P: Array, X: Array, R: Array, least: float) -> Gain:
@@ -118,59 +109,51 @@ def gain(P: Array, X: Array, R: Array, least: float) -> Gain:
     m, d = X.shape
     XP = X @ P
     S = symmetric(XP @ X.T) + R
-    scale = _scale(X, np.sqrt(np.diag(P)), R)
-    floor = ROUNDING * d * scale
-    C, info = lapack()[0](S.T, lower=1)
-    decided = np.zeros(m, bool)
-    if info or (least == 0 and (np.diag(C) ** 2 <= floor).any()):
-        C, decided = pivots_in_order(S, floor, least)
-    W = lapack()[1](C, lower=1)[0]
-    G = W @ XP  # (G1)
-    G[decided] = 0
-    if least <= CAREFUL * S.diagonal().max(initial=0.0):
-        K = G.T @ W
-        B = np.eye(d) - K @ X
-        after = symmetric(B @ P @ B.T + K @ R @ K.T)  # (G3)
-        if least == 0:
-            known = np.diag(after) <= ROUNDING * d * np.diag(P)
-            after[known] = after[:, known] = 0
-    else:
-        after = P - G.T @ G  # (G2)
-    logdet = 2 * float(np.log(np.diag(C)).sum())
-    return Gain(G, W, logdet, np.where(decided, DECIDED, SEEN), slack_of(scale), after)
+    if least > CAREFUL * S.diagonal().max(initial=0.0):
+        C, info = lapack()[0](S.T, lower=1)
+        if info == 0:
+            W = lapack()[1](C, lower=1)[0]
+            G = W @ XP  # (G1)
+            logdet = 2 * float(np.log(np.diag(C)).sum())
+            return Gain(G, W, logdet, np.full(m, SEEN), np.zeros(m), P - G.T @ G)  # (G2)
+    found = root_gain(psd_root(P), X, R, psd_root(R), exactness(d, m, least, rooted=False))
+    return replace(found, after=found.after @ found.after.T)
 
 
-def root_gain(L: Array, X: Array, R: Array, root: Array) -> Gain:
+def root_gain(L: Array, X: Array, R: Array, root: Array, tolerance: float) -> Gain:
     """Σ = L Lᵀ conditioned on a block X (m, d) with noise R = root rootᵀ; `after` is the new factor."""
     m, d = X.shape
     active = np.arange(m)
-    scale = _scale(X, np.sqrt(np.einsum("ij,ij->i", L, L)), R)
-    floor = (ROUNDING * (d + m)) ** 2 * scale
+    sizes = np.einsum("ij,ij->i", L, L)
+    scale = np.diag(R) + (np.abs(X) @ np.sqrt(sizes)) ** 2  # of the terms of S, before anything cancels
     while True:
         k = len(active)
         before = np.block([[root[active], X[active] @ L], [np.zeros((d, root.shape[1])), L]])
-        array = np.asarray(np.linalg.qr(before.T, mode="r")).T  # (G5)
+        array = np.asarray(np.linalg.qr(before.T, mode="r")).T  # (G3)
         C = array[:k, :k]
-        small = np.flatnonzero(np.diag(C) ** 2 <= floor[active])
-        if not small.size:
+        small = np.flatnonzero(np.diag(C) ** 2 <= tolerance * scale[active])
+        if not small.size or not tolerance:
             break
         active = np.delete(active, small[0])
     signs = np.where(np.diag(C) < 0, -1.0, 1.0)
     W, G = np.zeros((m, m)), np.zeros((m, d))
-    inner = lapack()[1](C * signs, lower=1)[0]
-    W[np.ix_(active, active)], G[active] = inner, (array[k:, :k] * signs).T
+    if k:
+        W[np.ix_(active, active)], G[active] = lapack()[1](C * signs, lower=1)[0], (array[k:, :k] * signs).T
     kinds = np.full(m, DECIDED)
     kinds[active] = SEEN
     for i in np.flatnonzero(kinds == DECIDED):
         s = (X[i] @ L) @ (X[active] @ L).T + R[i, active]
-        W[i, i], W[i, active] = 1.0, -(s @ inner.T) @ inner
+        W[i, i], W[i, active] = 1.0, -(s @ W[np.ix_(active, active)].T) @ W[np.ix_(active, active)]
+    after = array[k:, k : k + d]
+    if tolerance:
+        after[np.einsum("ij,ij->i", after, after) <= tolerance * sizes] = 0
     logdet = 2 * float(np.log(np.abs(np.diag(C))).sum())
-    return Gain(G, W, logdet, kinds, slack_of(scale), array[k:, k:])
+    return Gain(G, W, logdet, kinds, CONFLICT * np.sqrt(scale), after)
 
 
 def advanced_root(L: Array, A: Array, root: Array) -> Array:
     """The factor of A L Lᵀ Aᵀ + root rootᵀ."""
-    return np.asarray(np.linalg.qr(np.hstack([A @ L, root]).T, mode="r")).T  # (G6)
+    return np.asarray(np.linalg.qr(np.hstack([A @ L, root]).T, mode="r")).T  # (G5)
 
 
 def moved(mean: Array, X: Array, y: Array, found: Gain) -> tuple[Array, Surprise]:
@@ -233,7 +216,8 @@ class RootGaussian:
         there = present(y)
         if not there.all():
             return _thinned(self, X, y, R, there)  # type: ignore[no-any-return]
-        found = root_gain(self.factor, X, R, psd_root(R))
+        tolerance = exactness(X.shape[1], len(X), least_noise(R), rooted=True)
+        found = root_gain(self.factor, X, R, psd_root(R), tolerance)
         mean, surprise = moved(self.mean, X, y, found)
         return RootGaussian(mean, found.after), surprise
 

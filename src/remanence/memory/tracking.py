@@ -49,13 +49,10 @@ class Tracker:
         Each row fades everything before it by `forget` < 1; with `forget` ≥ 1 row i weighs gain / forgetⁱ, i = 1, 2, …
         """
         n, decay = len(X), min(self.forget, 1.0)
-        weights = gain * np.exp(-np.log(self.forget) * np.arange(1.0, n + 1)) if self.forget > 1 else np.ones(n)
-        narrow = X.shape[1] <= NARROW and Y.shape[1] <= 32
-        if self.forget < 1 and not narrow:
-            weights = self.forget ** np.arange(n - 1.0, -1.0, -1.0)
+        weights = np.exp(-np.log(self.forget) * (np.arange(1.0, n + 1) - (n if decay < 1 else 0))) * gain
         self.square = self.square * decay**n + float(weights @ np.einsum("ij,ij->i", X, X, dtype=np.float64))
-        if narrow:
-            self.root, errors = _one_by_one(self.root, X, Y, weights, decay)
+        if X.shape[1] <= NARROW and Y.shape[1] <= 32:
+            self.root, errors = _one_by_one(self.root, X, Y, np.ones(n) if decay < 1 else weights, decay)
             return errors
         if weights.min() < 1e-250:  # rows that weigh nothing leave the model as it is
             return Y - X @ self.root.solve()  # type: ignore[no-any-return]
