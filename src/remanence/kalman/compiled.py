@@ -3,18 +3,22 @@
 Imported only where it is used, because importing the compiler takes longer than most filters.
 """
 
+from typing import Any
+
 import numba
 import numpy as np
 
 from remanence.checks import Array
 
 # Sums may be reordered (that is what vector units do); NaN and infinity keep their meaning.
-compiled = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, nogil=True, error_model="numpy")
+_SETTINGS: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz"}, "nogil": True, "error_model": "numpy"}
+compiled = numba.njit(cache=True, **_SETTINGS)
+inner = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_SETTINGS)  # called by compiled loops alone
 BLAS = 14  # from this many features on, BLAS multiplies faster than three loops
 EPS = float(np.finfo(float).eps)
 
 
-@compiled
+@inner
 def times(A: Array, B: Array, n: int, out: Array) -> None:
     """out = A Bᵀ, the first n rows."""
     for i in range(n):
@@ -25,7 +29,15 @@ def times(A: Array, B: Array, n: int, out: Array) -> None:
             out[i, j] = total
 
 
-@compiled
+@inner
+def copy(source: Array, out: Array) -> None:
+    """out = source (slices assigned to slices compile for seconds)."""
+    for i in range(source.shape[0]):
+        for j in range(source.shape[1]):
+            out[i, j] = source[i, j]
+
+
+@inner
 def mirror(P: Array) -> None:
     """The upper triangle from the lower one."""
     for i in range(1, P.shape[0]):
@@ -33,7 +45,7 @@ def mirror(P: Array) -> None:
             P[j, i] = P[i, j]
 
 
-@compiled
+@inner
 def congruence(A: Array, P: Array, add: Array, work: Array, out: Array) -> None:
     """out = A P Aᵀ + add, for symmetric P and add."""
     d = len(P)
@@ -54,7 +66,7 @@ def congruence(A: Array, P: Array, add: Array, work: Array, out: Array) -> None:
     mirror(out)
 
 
-@compiled
+@inner
 def near(P: Array, B: Array, ulps: float) -> bool:
     """Whether two covariances differ by no more than that many roundings."""
     for i in range(P.shape[0]):
@@ -66,7 +78,7 @@ def near(P: Array, B: Array, ulps: float) -> bool:
     return True
 
 
-@compiled
+@inner
 def semidefinite_root(P: Array, L: Array) -> None:
     """L lower triangular with L Lᵀ = P; what is rounding of P and nothing else, below 0 or above, is left out."""
     d = len(P)
@@ -82,7 +94,7 @@ def semidefinite_root(P: Array, L: Array) -> None:
         L[i, i] = np.sqrt(own) if own > 16 * EPS * d * P[i, i] else 0.0
 
 
-@compiled
+@inner
 def triangular(M: Array, rows: int, floor: Array, place: Array, v: Array) -> int:
     """Rotate the columns of M until its rows are triangular, diagonal ≥ 0; returns the columns the first `rows` took.
 
@@ -127,7 +139,7 @@ def triangular(M: Array, rows: int, floor: Array, place: Array, v: Array) -> int
     return taken if n > rows else c
 
 
-@compiled
+@inner
 def squared(L: Array, out: Array) -> None:
     """out = L Lᵀ for a lower triangular L."""
     for i in range(len(L)):

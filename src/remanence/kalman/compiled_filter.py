@@ -3,11 +3,22 @@
 import numpy as np
 
 from remanence.checks import Array
-from remanence.kalman.compiled import compiled, congruence, mirror, near, semidefinite_root, squared, times, triangular
+from remanence.kalman.compiled import (
+    compiled,
+    congruence,
+    copy,
+    inner,
+    mirror,
+    near,
+    semidefinite_root,
+    squared,
+    times,
+    triangular,
+)
 from remanence.memory.gaussian import CAREFUL, CONFLICT, DECIDED, LOG_2PI, MISSING, ROUNDING, SEEN
 
 
-@compiled
+@inner
 def _plain(P: Array, Z: Array, R: Array, n: int, least: float, ZP: Array, C: Array) -> bool:
     """C of (G1) for the first n rows of Z, unless the noise is so small that (G3) is called for: then False."""
     d = len(P)
@@ -31,7 +42,7 @@ def _plain(P: Array, Z: Array, R: Array, n: int, least: float, ZP: Array, C: Arr
     return True
 
 
-@compiled
+@inner
 def _rotated(
     L: Array, Z: Array, R: Array, root: Array, n: int, tolerance: float, C: Array, g: Array, kinds: Array, slack: Array
 ) -> None:
@@ -74,7 +85,23 @@ def _rotated(
                 L[i, j] = 0.0
 
 
-@compiled
+@inner
+def _advanced(L: Array, A: Array, root: Array, wide: Array) -> None:
+    """L one step later (G5)."""
+    d = len(L)
+    for i in range(d):
+        for j in range(d):
+            wide[i, j], wide[i, d + j] = 0.0, root[i, j]
+        for k in range(d):
+            for j in range(d):
+                wide[i, j] += A[i, k] * L[k, j]
+    triangular(wide, 0, np.empty(0), np.empty(0, np.int64), np.empty(2 * d))
+    for i in range(d):
+        for j in range(d):
+            L[i, j] = wide[i, j]
+
+
+@inner
 def _inverse(C: Array, n: int, V: Array) -> float:
     """V = C⁻¹, and log det C Cᵀ."""
     logdet = 0.0
@@ -116,10 +143,10 @@ def covariances(
     """Every covariance and gain of the filter; returns the step from which on they no longer changed."""
     T, m = there.shape
     d = start.shape[0]
-    work, L, wide, v = np.empty((d, d)), root.copy(), np.empty((d, 2 * d)), np.empty(2 * d)
+    work, L, wide = np.empty((d, d)), root.copy(), np.empty((d, 2 * d))
     Z, ZP, g, C, V = np.empty((m, d)), np.empty((m, d)), np.empty((m, d)), np.empty((m, m)), np.empty((m, m))
     noise, noise_root = np.empty((m, m)), np.empty((m, m))
-    which, kind, loose, none = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m), np.empty(0)
+    which, kind, loose = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m)
     settled, mark, stride, frozen = T, 0, 32, False
     for t in range(T):
         a, q = (t if len(A) > 1 else 0), (t if len(Q) > 1 else 0)
@@ -130,24 +157,30 @@ def covariances(
                 which[n] = k
                 n += 1
         if frozen and n == m:
-            predicted[t], filtered[t], G[t], W[t] = predicted[t - 1], filtered[t - 1], G[t - 1], W[t - 1]
-            logdet[t], kinds[t], slack[t] = logdet[t - 1], kinds[t - 1], slack[t - 1]
+            logdet[t] = logdet[t - 1]
+            for every in (predicted, filtered, G, W):
+                copy(every[t - 1], every[t])
+            for k in range(m):
+                kinds[t, k], slack[t, k] = kinds[t - 1, k], slack[t - 1, k]
             continue
         frozen = False
         P, F = predicted[t], filtered[t]
         if t == 0:
-            P[:] = start
+            copy(start, P)
         elif rooted:
-            times(A[a], L.T.copy(), d, work)
-            wide[:, :d], wide[:, d:] = work, root_Q[q]
-            triangular(wide, 0, none, which, v)
-            L[:] = wide[:, :d]
-            squared(L, P)  # (G6)
+            _advanced(L, A[a], root_Q[q], wide)
+            squared(L, P)  # (G5)
         else:
             congruence(A[a], filtered[t - 1], Q[q], work, P)  # (G4)
-        G[t], W[t], kinds[t], logdet[t], slack[t] = 0, 0, MISSING, 0, 0
+        logdet[t] = 0.0
+        for k in range(m):
+            kinds[t, k], slack[t, k] = MISSING, 0.0
+            for i in range(d):
+                G[t, k, i] = 0.0
+            for j in range(m):
+                W[t, k, j] = 0.0
         if n == 0:
-            F[:] = P
+            copy(P, F)
             mark, settled, stride = t + 1, T, 32
             continue
         for k in range(n):
@@ -222,7 +255,8 @@ def means(
         for t in range(T):
             p, f = predicted[s, t], filtered[s, t]
             if t == 0:
-                p[:] = start
+                for i in range(d):
+                    p[i] = start[i]
             else:
                 F, old = A[t if len(A) > 1 else 0], filtered[s, t - 1]
                 for i in range(d):
@@ -230,7 +264,8 @@ def means(
                     for j in range(d):
                         total += F[i, j] * old[j]
                     p[i] = total  # (G4)
-            f[:] = p
+            for i in range(d):
+                f[i] = p[i]
             Z = X[t if len(X) > 1 else 0]
             total, seen = 0.0, 0
             for k in range(m):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from remanence.checks import Array
-from remanence.kalman.compiled import BLAS, compiled, congruence, near, times
+from remanence.kalman.compiled import BLAS, compiled, congruence, copy, near, times
 from remanence.memory.gaussian import CAREFUL, ROUNDING
 
 
@@ -24,15 +24,15 @@ def smoothed_covariances(
     work, B, noise, rest = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
     C, H, J, inverse = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty(d)
     nothing = np.zeros((d, d))
-    smoothed[T - 1] = filtered[T - 1]
+    copy(filtered[T - 1], smoothed[T - 1])
     mark, stride, known, frozen = T - 1, 32, False, False
     for t in range(T - 2, -1, -1):
         F, P, N = filtered[t], predicted[t + 1], smoothed[t]
         a, q = (t + 1 if len(A) > 1 else 0), (t + 1 if len(Q) > 1 else 0)
         same = known and constant and near(F, filtered[t + 1], 0.0) and near(P, predicted[t + 2], 0.0)
         if same and frozen:
-            N[:] = smoothed[t + 1]
-            L[t] = J
+            copy(smoothed[t + 1], N)
+            copy(J, L[t])
             continue
         frozen = False
         if not same:
@@ -83,7 +83,7 @@ def smoothed_covariances(
                             B[i, j] -= J[i, k] * A[a, k, j]
                 congruence(J, Q[q], nothing, work, noise)
                 congruence(B, F, noise, work, rest)  # (RTS3)
-        L[t] = J
+        copy(J, L[t])
         congruence(J, smoothed[t + 1], rest, work, N)  # (RTS2)
         if same:
             if near(N, smoothed[t + 1], 0.0) or (mark - t >= 8 * ulps and near(N, smoothed[mark], ulps)):
@@ -98,7 +98,8 @@ def smoothed_means(L: Array, filtered: Array, predicted: Array, smoothed: Array)
     N, T, d = filtered.shape
     gap = np.empty(d)
     for s in range(N):
-        smoothed[s, T - 1] = filtered[s, T - 1]
+        for i in range(d):
+            smoothed[s, T - 1, i] = filtered[s, T - 1, i]
         for t in range(T - 2, -1, -1):
             for i in range(d):
                 gap[i] = smoothed[s, t + 1, i] - predicted[s, t + 1, i]
