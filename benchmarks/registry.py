@@ -2,12 +2,13 @@
 
 from fnmatch import fnmatch
 
-from benchmarks import batches, linear_track, live, memory
+from benchmarks import batches, classifier, linear_track, live, memory
 from benchmarks.rows import Benchmark
 
 GROUPS: dict[str, dict[str, Benchmark]] = {
     "linear_track": linear_track.BENCHMARKS,
     "batches": batches.BENCHMARKS,
+    "classifier": classifier.BENCHMARKS,
     "live": live.BENCHMARKS,
     "memory": memory.BENCHMARKS,
 }

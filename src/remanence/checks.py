@@ -130,6 +130,13 @@ def check_count(value: Any, name: str, low: int = 1, hint: str = "") -> int:
     return int(value)
 
 
+def read_only(array: Array) -> Array:
+    """A view that cannot be written to: what a state holds is handed out, not given away."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def check_free(free: Any, features: int) -> None:
     """The number of leading features without a prior."""
     if check_count(free, "free", low=0, hint="the number of leading features without a prior") > features:

@@ -7,14 +7,14 @@ the factorisation itself; for the others it is a feature like any other.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from remanence.checks import Array
+from remanence.checks import Array, check_finite
 from remanence.errors import InputError
 from remanence.estimators.random_features import RandomFeatures
 from remanence.estimators.validation import refused_as_input_error
@@ -66,8 +66,22 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _check_X(self, X: Any, reset: bool) -> Array:
         """X as the method wants it: checked, passed through the frozen features, with the column of ones."""
-        X = refused_as_input_error(validate_data, self, X, reset=reset, **self._wanted())
+        if not reset and self._familiar(X):
+            check_finite(X, "X")
+        else:
+            X = refused_as_input_error(validate_data, self, X, reset=reset, **self._wanted())
         return self._design(X, reset)
+
+    def _familiar(self, X: Any) -> bool:
+        """Whether X is just what this model learned before, so that a full check has nothing to find but NaN."""
+        return (
+            type(X) is np.ndarray
+            and X.ndim == 2
+            and X.dtype == self._dtype()
+            and self.features is None
+            and X.shape == (len(X) or -1, self.n_features_in_)
+            and not hasattr(self, "feature_names_in_")
+        )
 
     def _wanted(self) -> dict[str, Any]:
         """How scikit-learn is to check X; frozen features may want images, or numbers as they come."""
@@ -95,7 +109,9 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
                 ) from None
         if not self.fit_intercept:
             return X
-        with_ones = np.empty((len(X), X.shape[1] + 1), X.dtype)
+        # Column-major is what a soft memory folds in as it is.
+        order: Literal["C", "F"] = "F" if isinstance(self._method(), SoftMethod) else "C"
+        with_ones = np.empty((len(X), X.shape[1] + 1), X.dtype, order=order)
         with_ones[:, 0], with_ones[:, 1:] = 1, X
         return with_ones
 
@@ -113,10 +129,13 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
     def _updated(self, state: Any, design: Array, targets: Array, weights: Array | None) -> Any:
         """The state with samples learned; a weight of 2 is the same as meeting the sample twice in a row."""
         method = self._method()
+        if isinstance(method, SoftMethod):
+            rows, aims = weighted(design, weights), weighted(targets, weights)
+            if weights is not None or self.fit_intercept:  # rows of our own making, not the caller's
+                return method.absorb(state, rows, np.array(aims, order="F"))
+            return method.update(state, rows, aims, donate=True)
         if weights is None:
             return method.update(state, design, targets, donate=True)
-        if isinstance(method, SoftMethod):
-            return method.update(state, weighted(design, weights), weighted(targets, weights), donate=True)
         if isinstance(method, LMS):
             return method.repeating(weights, state.count).update(state, design, targets)
         times = weights.astype(int)

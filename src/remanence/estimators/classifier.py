@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from remanence.checks import Array
+from remanence.checks import Array, check_finite
 from remanence.errors import InputError
 from remanence.estimators.base import ContinualEstimator, weighted
 from remanence.estimators.validation import refused_as_input_error
@@ -71,7 +71,11 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
         if not fresh:
             self._current()
         with self._unchanged_if_refused():
-            X, y = refused_as_input_error(validate_data, self, X, y, reset=fresh, **self._wanted())
+            if not fresh and self._familiar(X):
+                check_finite(X, "X")
+                refused_as_input_error(check_consistent_length, X, y)
+            else:
+                X, y = refused_as_input_error(validate_data, self, X, y, reset=fresh, **self._wanted())
             y = self._labels(y, fresh)
             weights = self._sample_weights(sample_weight, X, y)
             design = self._design(X, fresh)
@@ -204,7 +208,7 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
 
 
 def one_hot(positions: Array, classes: int, dtype: Any) -> Array:
-    targets = np.zeros((len(positions), classes), dtype)
+    targets = np.zeros((len(positions), classes), dtype, order="F")
     targets[np.arange(len(positions)), positions] = 1
     return targets
 

@@ -25,7 +25,7 @@ def smoothed_covariances(
     C, H, J, inverse = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty(d)
     nothing = np.zeros((d, d))
     copy(filtered[T - 1], smoothed[T - 1])
-    mark, stride, known, frozen = T - 1, 32, False, False
+    mark, stride, known, frozen, summed = T - 1, 32, False, False, False
     for t in range(T - 2, -1, -1):
         F, P, N = filtered[t], predicted[t + 1], smoothed[t]
         a, q = (t + 1 if len(A) > 1 else 0), (t + 1 if len(Q) > 1 else 0)
@@ -57,14 +57,6 @@ def smoothed_covariances(
                 inverse[i] = 1 / np.sqrt(own) if own > ROUNDING * d * P[i, i] else 0.0
                 for k in range(d):
                     H[i, k] *= inverse[i]
-            summed = least_Q[q] <= CAREFUL * largest
-            if not summed:
-                for i in range(d):
-                    for j in range(d):
-                        rest[i, j] = F[i, j]
-                    for k in range(d):
-                        for j in range(d):
-                            rest[i, j] -= H[k, i] * H[k, j]
             for i in range(d - 1, -1, -1):
                 for k in range(i + 1, d):
                     for j in range(d):
@@ -74,6 +66,7 @@ def smoothed_covariances(
             for i in range(d):
                 for j in range(d):
                     J[i, j] = H[j, i]  # (RTS1)
+            summed = least_Q[q] <= CAREFUL * largest
             if summed:
                 for i in range(d):
                     for j in range(d):
@@ -82,9 +75,15 @@ def smoothed_covariances(
                         for j in range(d):
                             B[i, j] -= J[i, k] * A[a, k, j]
                 congruence(J, Q[q], nothing, work, noise)
-                congruence(B, F, noise, work, rest)  # (RTS3)
+                congruence(B, F, noise, work, rest)
         copy(J, L[t])
-        congruence(J, smoothed[t + 1], rest, work, N)  # (RTS2)
+        if summed:
+            congruence(J, smoothed[t + 1], rest, work, N)  # (RTS3)
+        else:
+            for i in range(d):
+                for j in range(d):
+                    B[i, j] = smoothed[t + 1, i, j] - P[i, j]
+            congruence(J, B, F, work, N)  # (RTS2)
         if same:
             if near(N, smoothed[t + 1], 0.0) or (mark - t >= 8 * ulps and near(N, smoothed[mark], ulps)):
                 frozen = True

@@ -26,7 +26,10 @@ def linearized_at(function: Function, jacobian: Function | None, theta: Array, n
     """f(θ) (m,) and ∂f/∂θ (m, d)."""
     torch = sys.modules.get("torch")
     try:
-        value = function(theta.copy())
+        with warnings.catch_warnings():
+            if torch is not None:  # which does not like to meet an array
+                warnings.simplefilter("ignore", DeprecationWarning)
+            value = function(theta.copy())
         native = torch is None or not isinstance(value, torch.Tensor)
     except (TypeError, AttributeError, RuntimeError):
         if torch is None:

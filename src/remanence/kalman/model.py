@@ -140,6 +140,8 @@ def _observing(value: Any, d: int) -> tuple[Any, Array, Array]:
             raise InputError(
                 f"expected X of shape (rows, {d}), {CONSTANT_OR_STEPS}, got {X.shape}; for one row pass x[None, :]"
             )
+        if not len(_stacked(X)):
+            raise InputError(f"expected X {CONSTANT_OR_STEPS} of at least 1 step, got {X.shape}; T = 0 leaves no model")
         return X, _stacked(X), np.full(len(_stacked(X)), X.shape[-2])
     kept = tuple(_array(v, "X") for v in value)
     wrong = [v.shape for v in kept if v.shape[1] != d]

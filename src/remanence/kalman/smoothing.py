@@ -1,10 +1,11 @@
 """The Rauch–Tung–Striebel smoother: every task's model from all tasks, later ones too (positive backward transfer).
 
     L_{j−1} = Σ_{j−1|j−1} A_jᵀ Σ_{j|j−1}⁺                                                      (RTS1)
-    θ_{j−1|k} = θ_{j−1|j−1} + L (θ_{j|k} − θ_{j|j−1})     Σ_{j−1|k} = rest + L Σ_{j|k} Lᵀ         (RTS2)
-    rest = Σ_{j−1|j−1} − L A_j Σ_{j−1|j−1} = (I − L A_j) Σ_{j−1|j−1} (I − L A_j)ᵀ + L Q_j Lᵀ        (RTS3)
+    θ_{j−1|k} = θ_{j−1|j−1} + L (θ_{j|k} − θ_{j|j−1})
+    Σ_{j−1|k} = Σ_{j−1|j−1} + L (Σ_{j|k} − Σ_{j|j−1}) Lᵀ                                         (RTS2)
+              = (I − L A_j) Σ_{j−1|j−1} (I − L A_j)ᵀ + L Q_j Lᵀ + L Σ_{j|k} Lᵀ                     (RTS3)
 
-Where Q is small the sum in (RTS3) is taken, so that rounding takes no covariance below 0. Σ_{j|j−1} may be singular: a
+Where Q is small the sum (RTS3) is taken, so that rounding takes no covariance below 0. Σ_{j|j−1} may be singular: a
 coordinate of θ_j that the ones before it decide is passed over, since it tells nothing they do not.
 """
 
@@ -82,7 +83,7 @@ def _by_lapack(model: LinearGaussian, F: Array, P: Array, constant: bool) -> tup
     smoothed, L = np.empty(F.shape), np.empty((T - 1, d, d))
     smoothed[-1] = F[-1]
     mark, stride, frozen = T - 1, 32, False
-    rest = F[-1]
+    rest: Array | None = None
     for t in range(T - 2, -1, -1):
         same = constant and t < T - 2 and near(F[t], F[t + 1], 0.0) and near(P[t + 1], P[t + 2], 0.0)
         if same and frozen:
@@ -94,7 +95,10 @@ def _by_lapack(model: LinearGaussian, F: Array, P: Array, constant: bool) -> tup
         else:
             mark, stride = t, 32
             L[t], rest = _gain(at(s.A, t + 1), at(s.Q, t + 1), float(at(s.least_Q, t + 1)), F[t], P[t + 1])
-        smoothed[t] = symmetric(L[t] @ smoothed[t + 1] @ L[t].T + rest)  # (RTS2)
+        if rest is None:
+            smoothed[t] = symmetric(L[t] @ (smoothed[t + 1] - P[t + 1]) @ L[t].T + F[t])  # (RTS2)
+        else:
+            smoothed[t] = symmetric(L[t] @ smoothed[t + 1] @ L[t].T + rest)  # (RTS3)
         if same:
             old = mark - t >= 8 * ulps(d)
             if near(smoothed[t], smoothed[t + 1], 0.0) or (old and near(smoothed[t], smoothed[mark], ulps(d))):
@@ -104,8 +108,8 @@ def _by_lapack(model: LinearGaussian, F: Array, P: Array, constant: bool) -> tup
     return smoothed, L
 
 
-def _gain(A: Array, Q: Array, least: float, F: Array, P: Array) -> tuple[Array, Array]:
-    """L and the rest of (RTS3)."""
+def _gain(A: Array, Q: Array, least: float, F: Array, P: Array) -> tuple[Array, Array | None]:
+    """L, and where Q is small the part of (RTS3) that the future does not change."""
     from scipy.linalg.blas import dtrsm
 
     floor = ROUNDING * len(P) * np.diag(P)
@@ -119,9 +123,9 @@ def _gain(A: Array, Q: Array, least: float, F: Array, P: Array) -> tuple[Array, 
     L = dtrsm(1.0, C, half, side=1, lower=1)
     L[:, skipped] = 0  # (RTS1)
     if least > CAREFUL * float(np.diag(P).max()):
-        return L, F - half @ half.T
+        return L, None
     B = np.eye(len(A)) - L @ A
-    return L, B @ F @ B.T + L @ Q @ L.T  # (RTS3)
+    return L, B @ F @ B.T + L @ Q @ L.T
 
 
 def _means(L: Array, filtered: Array, predicted: Array) -> Array:

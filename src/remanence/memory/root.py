@@ -57,9 +57,18 @@ class Root:
         return Root(self.factor.copy(order="F"), self.target.copy(order="F"), self.rest.copy())
 
     def folded(
-        self, X: Array, Y: Array, weights: Array | None = None, decay: float = 1.0, donate: bool = False
+        self,
+        X: Array,
+        Y: Array,
+        weights: Array | None = None,
+        decay: float = 1.0,
+        donate: bool = False,
+        scratch: bool = False,
     ) -> "Root":
-        """With the rows X (n, d), Y (n, c) folded in; old rows lose weight by `decay`, new ones have `weights`."""
+        """With the rows X (n, d), Y (n, c) folded in; old rows lose weight by `decay`, new ones have `weights`.
+
+        `scratch`: X and Y are ours to overwrite, which saves a copy where they are column-major.
+        """
         root = self if donate else self.copy()
         factor, target = root.factor, root.target
         if decay != 1.0:
@@ -69,6 +78,8 @@ class Root:
         rest = root.rest * decay
         scale = None if weights is None else np.sqrt(weights)[:, None].astype(factor.dtype)
         size = chunk(len(factor))
+        if scratch and scale is None and len(X) <= size and X.flags.f_contiguous and Y.flags.f_contiguous:
+            return Root(factor, target, rest + _eliminate(factor, target, X, Y, 0))
         for i in range(0, len(X), size):
             part = slice(i, i + size)
             rows, aims = (column_major(V[part], None if scale is None else scale[part]) for V in (X, Y))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import Array, check_block, check_count, check_result, check_start, quiet
+from remanence.checks import Array, check_block, check_count, check_result, check_start, quiet, read_only
 from remanence.memory.root import take_outputs
 from remanence.memory.subspace import nothing
 from remanence.memory.window import Everything, Window, correction, nothing_seen
@@ -83,7 +83,7 @@ class APA(Method[APAState]):
         return APAState(W, past, state.count + len(X)), errors
 
     def weights(self, state: APAState) -> Array:
-        return state.W
+        return read_only(state.W)
 
     def with_outputs(self, state: APAState, sources: Array) -> APAState:
         return APAState(take_outputs(state.W, sources), state.past.with_outputs(sources), state.count)

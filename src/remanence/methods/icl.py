@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import Array, check_block, check_number, check_start
+from remanence.checks import Array, check_block, check_number, check_start, read_only
 from remanence.memory.root import take_outputs
 from remanence.memory.subspace import Subspace, nothing
 from remanence.methods.protocol import Method
@@ -50,7 +50,7 @@ class ICL(Method[ICLState]):
         return ICLState(W, past), errors
 
     def weights(self, state: ICLState) -> Array:
-        return state.W
+        return read_only(state.W)
 
     def with_outputs(self, state: ICLState, sources: Array) -> ICLState:
         return ICLState(take_outputs(state.W, sources), state.past)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import Array, check_block, check_finite, check_result, check_start, quiet
+from remanence.checks import Array, check_block, check_finite, check_result, check_start, quiet, read_only
 from remanence.errors import InputError
 from remanence.memory.root import take_outputs
 from remanence.methods.protocol import Method
@@ -67,7 +67,7 @@ class LMS(Method[LMSState]):
         return LMS(lambda t: float(given[t - first - 1]))
 
     def weights(self, state: LMSState) -> Array:
-        return state.W
+        return read_only(state.W)
 
     def with_outputs(self, state: LMSState, sources: Array) -> LMSState:
         return LMSState(take_outputs(state.W, sources), state.count)

@@ -23,6 +23,7 @@ from remanence.checks import (
     check_rows,
     check_start,
     quiet,
+    read_only,
 )
 from remanence.errors import InputError
 from remanence.memory.lowrank import Spectrum, no_spectrum
@@ -107,7 +108,7 @@ class LowRankRLS(SoftMethod):
             step = seen.basis @ np.linalg.solve(self._system(state), seen.strength[:, None] * seen.target)  # (LR)
             check_result(step)
             state.known.weights = state.start + step
-        return state.known.weights
+        return read_only(state.known.weights)
 
     @quiet
     def variance(self, state: LowRankState, X: Any) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import Array, check_block, check_number, check_start
+from remanence.checks import Array, check_block, check_number, check_start, read_only
 from remanence.memory.root import take_outputs
 from remanence.memory.subspace import Subspace, nothing
 from remanence.methods.protocol import Method
@@ -55,7 +55,7 @@ class OGD(Method[OGDState]):
         return OGDState(W, past, state.count + len(X)), errors
 
     def weights(self, state: OGDState) -> Array:
-        return state.W
+        return read_only(state.W)
 
     def with_outputs(self, state: OGDState, sources: Array) -> OGDState:
         return OGDState(take_outputs(state.W, sources), state.past, state.count)

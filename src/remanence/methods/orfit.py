@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import Array, check_block, check_count, check_number, check_result, check_start, quiet
+from remanence.checks import Array, check_block, check_count, check_number, check_result, check_start, quiet, read_only
 from remanence.memory.lowrank import Spectrum, no_spectrum
 from remanence.memory.root import take_outputs
 from remanence.memory.subspace import Subspace, effective_tolerance, nothing
@@ -75,7 +75,7 @@ class ORFit(Method[ORFitState]):
         return ORFitState(W, past), errors
 
     def weights(self, state: ORFitState) -> Array:
-        return state.W
+        return read_only(state.W)
 
     def with_outputs(self, state: ORFitState, sources: Array) -> ORFitState:
         return ORFitState(take_outputs(state.W, sources), state.past)

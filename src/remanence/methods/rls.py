@@ -13,7 +13,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import Array, check_block, check_free, check_number, check_result, check_rows, check_start, quiet
+from remanence.checks import (
+    Array,
+    check_block,
+    check_free,
+    check_number,
+    check_result,
+    check_rows,
+    check_start,
+    quiet,
+    read_only,
+)
 from remanence.errors import InputError
 from remanence.memory import root as roots
 from remanence.memory.root import Root, sums_of_squares, take_outputs
@@ -91,6 +101,13 @@ class RLS(SoftMethod):
     @quiet
     def update(self, state: Any, X: Any, Y: Any, donate: bool = False) -> Any:
         X, Y = check_block(X, Y, state.start)
+        return self._learned(state, X, Y, donate)
+
+    @quiet
+    def absorb(self, state: Any, X: Array, Y: Array) -> Any:
+        return self._learned(state, X, Y, donate=True, scratch=True)
+
+    def _learned(self, state: Any, X: Array, Y: Array, donate: bool, scratch: bool = False) -> Any:
         if isinstance(state, Exact):
             return track_exact(state, X, Y)[0]
         waiting = state.waiting
@@ -100,7 +117,7 @@ class RLS(SoftMethod):
             return RLSState(
                 state.data, waiting.appended(X, Y), state.start, count, state.ridge, state.free, _Known(), state.owner
             )
-        return self._folded(state, X, Y, donate)
+        return self._folded(state, X, Y, donate, scratch=scratch)
 
     @quiet
     def track(self, state: Any, X: Any, Y: Any, donate: bool = False) -> tuple[Any, Array]:
@@ -132,7 +149,7 @@ class RLS(SoftMethod):
     @quiet
     def weights(self, state: Any) -> Array:
         if isinstance(state, Exact):
-            return state.W
+            return read_only(state.W)
         if state.known.weights is None:
             W = None
             if self._recursive(state):
@@ -140,7 +157,7 @@ class RLS(SoftMethod):
                 W = state.waiting.weights(self.forget, self._fading.gain(state.count - state.waiting.count))
             state.known.weights = self._posterior(state).solve() if W is None else W
             check_result(state.known.weights)
-        return state.known.weights  # type: ignore[no-any-return]
+        return read_only(state.known.weights)
 
     @quiet
     def variance(self, state: Any, X: Any) -> Array:
@@ -308,7 +325,13 @@ class RLS(SoftMethod):
         return state.known.posterior
 
     def _folded(
-        self, state: RLSState, X: Array, Y: Array, donate: bool, base: tuple[Root, float] | None = None
+        self,
+        state: RLSState,
+        X: Array,
+        Y: Array,
+        donate: bool,
+        base: tuple[Root, float] | None = None,
+        scratch: bool = False,
     ) -> RLSState:
         """With the waiting rows and X, Y folded into the data; a known solution goes along where that is cheaper."""
         donate = donate and not state.owner.shared
@@ -322,7 +345,7 @@ class RLS(SoftMethod):
             root = self._with_waiting(state, store.base, donate).folded(X, Y, weights, decay, donate=True)
             base = self._anchored(state, root, faded)
         data = self._with_waiting(state, state.data, donate) if state.waiting.count else state.data
-        data = data.folded(X, Y, weights, decay, donate or data is not state.data)
+        data = data.folded(X, Y, weights, decay, donate or data is not state.data, scratch)
         if self.forget < 1:
             data.without_traces()
         check_result(np.diag(data.factor), data.target)

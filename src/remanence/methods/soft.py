@@ -19,6 +19,10 @@ class SoftMethod(Method[Any]):
     def init(self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64, free: int = 0) -> Any:
         """A state that has learned nothing; the first `free` features (an intercept) are not penalised."""
 
+    def absorb(self, state: Any, X: Array, Y: Array) -> Any:
+        """`update` for rows that were checked already and may be overwritten, giving the state away."""
+        return self.update(state, X, Y, donate=True)
+
     @abstractmethod
     def remove(self, state: Any, X: Any, Y: Any) -> Any:
         """The state that never saw these rows; refused when they cannot have been learned."""

@@ -1,0 +1,96 @@
+"""Ten classes arriving in ten tasks, in batches, with predictions wanted after each task."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import remanence as rm
+from benchmarks.rows import Benchmark, Effort, Goal, Limit, Row, agree
+from benchmarks.timing import measure
+from remanence.checks import Array
+
+TASKS, CLASSES = 10, 10
+
+
+def _features(n: int, d: int) -> tuple[Array, Array]:
+    """Rows like those of a frozen network: non-negative, correlated; labels in class order, one class a task."""
+    rng = np.random.default_rng(0)
+    y = np.sort(np.arange(n) % CLASSES)
+    X = np.maximum(rng.standard_normal((n, d)) + rng.standard_normal((CLASSES, d))[y] * 0.5, 0)
+    return X, y
+
+
+def _ours(X: Array, y: Array, batch: int) -> Array:
+    model = rm.ContinualClassifier(rm.RLS(ridge=1.0))
+    step = len(X) // TASKS
+    for task in range(TASKS):
+        for i in range(task * step, (task + 1) * step, batch):
+            model.partial_fit(X[i : i + batch], y[i : i + batch])
+        answers = model.predict(X[:batch])
+    return answers
+
+
+def _syrk(X: Array, batch: int) -> Array:
+    """What any method with a d × d memory must spend at least: the sum of XᵀX."""
+    from scipy.linalg.blas import dsyrk
+
+    G = np.zeros((X.shape[1],) * 2, order="F")
+    for i in range(0, len(X), batch):
+        G = dsyrk(1.0, X[i : i + batch].T, beta=1.0, c=G, overwrite_c=1)
+    return G
+
+
+def _retrained(X: Array, y: Array, batch: int) -> Array:
+    from sklearn.linear_model import RidgeClassifier
+
+    step = len(X) // TASKS
+    answers = np.full(batch, y[0])
+    for task in range(1, TASKS):  # one class is no problem to solve for it
+        answers = RidgeClassifier(alpha=1.0).fit(X[: (task + 1) * step], y[: (task + 1) * step]).predict(X[:batch])
+    return answers
+
+
+def _explicit_inverse(X: Array, y: Array, batch: int) -> Array:
+    """The usual recursion: P = (XᵀX + λI)⁻¹ by the Woodbury identity, an intercept as one more feature."""
+    Z = np.column_stack([np.ones(len(X)), X])
+    T = np.eye(CLASSES)[y]
+    P, W = np.eye(Z.shape[1]), np.zeros((Z.shape[1], CLASSES))
+    for i in range(0, len(Z), batch):
+        z, t = Z[i : i + batch], T[i : i + batch]
+        Pz = P @ z.T
+        K = np.linalg.solve(np.eye(len(z)) + z @ Pz, Pz.T).T
+        W, P = W + K @ (t - z @ W), P - K @ Pz.T
+    return (Z[:batch] @ W).argmax(axis=1)
+
+
+def classifier(effort: Effort) -> tuple[Row, ...]:
+    """60 000 rows of 1 280 features in batches of 1 000."""
+    d, n = effort.features(1280), effort.rows(60_000, 1000)
+    n -= n % TASKS
+    batch = min(1000, n // TASKS)
+    X, y = _features(n, d)
+    calls: dict[str, Callable[[], Any]] = {
+        "ours": lambda: _ours(X, y, batch),
+        "syrk": lambda: _syrk(X, batch),
+        "ridge": lambda: _retrained(X, y, batch),
+        "inverse": lambda: _explicit_inverse(X, y, batch),
+    }
+    found = measure(calls, effort)
+    agree(found.results["ours"] == found.results["ridge"], np.ones(batch), 0.1, "answers of RidgeClassifier")
+    ours = found.best("ours", n)
+    what = f"ContinualClassifier(RLS()), d = {d}, {CLASSES} classes in {TASKS} tasks, batches of {batch}"
+    limit = Limit("bare dsyrk of the same rows", found.best("syrk", n))
+
+    def row(name: str, peer: str, title: str, goal: Goal) -> Row:
+        pairs = found.pairs("ours", peer, n, n)
+        return Row(name, what, ours, title, found.best(peer, n), goal, limit, rounds=pairs)
+
+    return (
+        row("classifier-syrk", "syrk", "bare dsyrk of the same rows", Goal("at most", 4)),
+        row("classifier-ridge", "ridge", "RidgeClassifier retrained at each task", Goal("at least", 5)),
+        row("classifier-inverse", "inverse", "explicit inverse by the Woodbury identity", Goal("at least", 1)),
+    )
+
+
+BENCHMARKS: dict[str, Benchmark] = {"classifier": classifier}
