@@ -119,8 +119,8 @@ def make(quick: bool, folder: Path) -> Card:
             f"this run spent {encoding:.0f} s on it (features of an earlier run are read from data/features)",
             "How they were chosen": "the scaling is that of the original training; it was tried against the ImageNet "
             "mean and deviation of the package's example on the first 500 test images, which are among those "
-            "below, and was better; the ridge was set once, not tuned (compare the one chosen by evidence, which sees no "
-            "test row)",
+            "below, and was better; the ridge was set once, not tuned (compare the one chosen by evidence, which sees "
+            "no test row)",
             "Classifier": f"ContinualClassifier(RLS(ridge={RIDGE:g})); one partial_fit a task",
             "Baselines": "Finetune(epochs=10), Replay(memory=500, epochs=10), NearestMean()",
         },
