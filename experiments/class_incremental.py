@@ -13,7 +13,7 @@ from experiments.card import Card, Claim, Table, percent, run
 from experiments.learners import exact_joint, largest_difference, outcome
 from remanence.checks import Array
 from remanence.estimators.baselines import Finetune, NearestMean, Replay
-from remanence.evaluation.progress import progress_bar
+from remanence.progress import progress_bar
 
 RIDGE = 1.0
 LOADERS = {"Fashion-MNIST": (data.fashion_mnist, "fashion-mnist"), "MNIST": (data.mnist, "mnist")}

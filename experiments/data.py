@@ -24,7 +24,7 @@ import numpy as np
 
 from remanence.checks import Array
 from remanence.errors import FileError, MissingDependency
-from remanence.evaluation.progress import track_progress
+from remanence.progress import track_progress
 
 Split = tuple[Array, Array, Array, Array]
 

@@ -321,3 +321,32 @@ def test_the_stress_that_breaks_an_explicit_inverse():
         W, P = W + K @ (t - z @ W), P - K @ z @ P
     broken = (np.nan_to_num(Z @ W).argmax(axis=1) == y[order]).mean()
     assert broken < reference - 0.05
+
+
+def test_rows_of_weight_zero_come_and_go_without_a_trace(digits):
+    X, y = digits
+    weights = np.ones(len(y))
+    weights[:5] = 0
+    model = rm.ContinualClassifier().fit(X, y, sample_weight=weights)
+    model.unlearn(X[:50], y[:50], sample_weight=weights[:50])
+    never = rm.ContinualClassifier().fit(X[50:], y[50:])
+    np.testing.assert_allclose(model.decision_function(X), never.decision_function(X), atol=1e-9)
+    assert model.n_seen_ == never.n_seen_ == len(y) - 50
+
+
+def test_single_precision_is_not_spoilt_by_large_means():
+    """The first block's mean is taken off, which a free intercept makes exact; two sites take off different ones."""
+    X, y = load_digits(return_X_y=True)
+    X = X + 1000.0
+    order = np.argsort(y, kind="stable")
+    exact = rm.ContinualClassifier().fit(X, y)
+    single = rm.ContinualClassifier(dtype="float32")
+    taught_in_parts(single, X, y, np.array_split(order, 10))
+    assert np.abs(single.decision_function(X) - exact.decision_function(X)).max() < 1e-3
+    a, b = np.array_split(order, 2)
+    merged = rm.ContinualClassifier().fit(X[a], y[a]).merge(rm.ContinualClassifier().fit(X[b], y[b]))
+    np.testing.assert_allclose(merged.decision_function(X), exact.decision_function(X), atol=1e-9)
+    np.testing.assert_allclose(X @ merged.coef_.T + merged.intercept_, exact.decision_function(X), atol=1e-8)
+    wide = rm.ContinualClassifier(rm.LowRankRLS(rank=65)).fit(X[a], y[a])
+    wide.merge(rm.ContinualClassifier(rm.LowRankRLS(rank=65)).fit(X[b], y[b]))
+    np.testing.assert_allclose(wide.decision_function(X), exact.decision_function(X), atol=1e-7)

@@ -1,4 +1,4 @@
-"""The oracle of all Kalman tests: the joint Gaussian of every θ and every y, built densely and conditioned by the book."""
+"""The oracle of all Kalman tests: the joint Gaussian of every θ and every y, built densely, conditioned by the book."""
 
 import numpy as np
 import pytest

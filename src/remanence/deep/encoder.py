@@ -65,7 +65,8 @@ class Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             with torch.inference_mode():
                 starts = range(0, len(inputs), self.batch_size)
                 for i in track_progress(starts, "encoding", len(starts), self.progress):
-                    batch = torch.as_tensor(inputs[i : i + self.batch_size]).to(self.device)
+                    part = inputs[i : i + self.batch_size]
+                    batch = torch.as_tensor(part if part.flags.writeable else part.copy()).to(self.device)
                     if batch.is_floating_point():
                         batch = batch.to(parameter.dtype)
                     caught.clear()

@@ -1,13 +1,14 @@
 """What the classifier and the regressor share: a method, its state, an intercept, and frozen features.
 
 The intercept is a leading column of ones. Methods with a soft memory leave it unpenalised, which is centring done by
-the factorisation itself; for the others it is a feature like any other.
+the factorisation itself; for the others it is a feature like any other. Where it is free, any offset may be taken from
+the features without changing the model; taking the mean of the first block spares single precision its largest numbers.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -109,10 +110,13 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
                 ) from None
         if not self.fit_intercept:
             return X
+        soft = isinstance(self._method(), SoftMethod)
+        if reset:
+            self.offset_ = X.mean(axis=0) if soft else np.zeros(X.shape[1], X.dtype)
         # Column-major is what a soft memory folds in as it is.
-        order: Literal["C", "F"] = "F" if isinstance(self._method(), SoftMethod) else "C"
-        with_ones = np.empty((len(X), X.shape[1] + 1), X.dtype, order=order)
-        with_ones[:, 0], with_ones[:, 1:] = 1, X
+        with_ones = np.empty((len(X), X.shape[1] + 1), X.dtype, order="F" if soft else "C")
+        with_ones[:, 0] = 1
+        np.subtract(X, self.offset_, out=with_ones[:, 1:])
         return with_ones
 
     def _check_weights(self, sample_weight: Any, X: Any) -> Array | None:
@@ -149,7 +153,7 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
     @contextmanager
     def _unchanged_if_refused(self) -> Iterator[None]:
         """What raises has changed nothing: the names and widths that scikit-learn's checks note down are put back."""
-        noted = ("n_features_in_", "feature_names_in_", "features_", "features_fingerprint_")
+        noted = ("n_features_in_", "feature_names_in_", "features_", "features_fingerprint_", "offset_")
         before = {k: v for k, v in self.__dict__.items() if k in noted}
         try:
             yield
@@ -201,7 +205,7 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
         """Coefficients (outputs, features) and intercepts (outputs,)."""
         W = self._weights()
         if self.fit_intercept:
-            return W[1:].T, W[0]
+            return W[1:].T, W[0] - self.offset_ @ W[1:]
         return W.T, np.zeros(W.shape[1], W.dtype)
 
     def _scores(self, X: Any) -> Array:
@@ -213,6 +217,12 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
     def ridge_(self) -> float:
         """The ridge in force; with ridge="auto" the one of largest evidence for the samples seen."""
         return self._soft("ridge_").ridge_of(self._current())
+
+    def _aligned(self, other: Any, state: Any) -> Any:
+        """A state of the other model, as if it had been taught with our offset."""
+        if not self.fit_intercept:
+            return state
+        return self._soft("merge").shifted(state, other.offset_ - self.offset_)
 
     def _check_other(self, other: Any) -> None:
         if type(other) is not type(self):
@@ -234,6 +244,16 @@ def _settings(method: Any) -> dict[str, Any]:
 def weighted(rows: Array, weights: Array | None) -> Array:
     """Rows times the root of their weights, as least squares wants them."""
     return rows if weights is None else rows * np.sqrt(weights)[:, None].astype(rows.dtype)
+
+
+def positive(design: Array, targets: Array, weights: Array | None) -> tuple[Array, Array, Array | None]:
+    """The samples that count: one of weight zero is no sample."""
+    if weights is None or (weights > 0).all():
+        return design, targets, weights
+    kept = weights > 0
+    if not kept.any():
+        raise InputError("expected at least one sample of positive weight, got none")
+    return design[kept], targets[kept], weights[kept]
 
 
 def fingerprint(transformer: Any) -> str:

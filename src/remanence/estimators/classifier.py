@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from remanence.checks import Array, check_finite
 from remanence.errors import InputError
-from remanence.estimators.base import ContinualEstimator, weighted
+from remanence.estimators.base import ContinualEstimator, positive, weighted
 from remanence.estimators.validation import refused_as_input_error
 from remanence.methods.protocol import Method
 
@@ -77,12 +77,7 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
             else:
                 X, y = refused_as_input_error(validate_data, self, X, y, reset=fresh, **self._wanted())
             y = self._labels(y, fresh)
-            weights = self._sample_weights(sample_weight, X, y)
-            design = self._design(X, fresh)
-            if weights is not None:  # a sample of weight zero is no sample
-                design, y, weights = design[weights > 0], y[weights > 0], weights[weights > 0]
-                if not len(y):
-                    raise InputError("expected at least one sample of positive weight, got none")
+            design, y, weights = self._samples(X, y, sample_weight, fresh)
             found = np.unique(y if classes is None else np.concatenate([y, self._labels(np.asarray(classes), fresh)]))
             if fresh:
                 known, state, counts = found, self._begin(design.shape[1], len(found)), np.zeros(len(found))
@@ -106,6 +101,11 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
                 f"expected labels like those met so far ({self.classes_.dtype}), got {y.dtype}; use one kind of label"
             )
         return np.asarray(y)
+
+    def _samples(self, X: Array, y: Array, sample_weight: Any, fresh: bool) -> tuple[Array, Array, Array | None]:
+        """Design, labels and weights of the samples that count: one of weight zero is no sample."""
+        weights = self._sample_weights(sample_weight, X, y)
+        return positive(self._design(X, fresh), y, weights)
 
     def _sample_weights(self, sample_weight: Any, X: Array, y: Array) -> Array | None:
         if self.class_weight is None:
@@ -174,8 +174,8 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise InputError(f"expected labels that were learned, {self.classes_.tolist()}, got {unknown.tolist()}")
-        weights = self._sample_weights(sample_weight, X, y)
-        design, positions = self._design(X, False), np.searchsorted(self.classes_, y)
+        design, y, weights = self._samples(X, y, sample_weight, False)
+        positions = np.searchsorted(self.classes_, y)
         counts = self.class_count_ - np.bincount(positions, minlength=len(self.classes_))
         if (counts < 0).any():
             short = self.classes_[counts < 0].tolist()
@@ -199,7 +199,7 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
             raise InputError(f"expected labels of one kind, got {self.classes_.dtype} and {other.classes_.dtype}")
         known, mine, counts = self._grown(other.classes_)
         _, theirs, more = other._grown(known)
-        self.state_ = method.merge(mine, theirs)
+        self.state_ = method.merge(mine, self._aligned(other, theirs))
         self.classes_, self.class_count_, self.n_seen_ = known, counts + more, self.n_seen_ + other.n_seen_
         return self
 

@@ -8,7 +8,7 @@ from sklearn.utils.validation import validate_data
 
 from remanence.checks import Array
 from remanence.errors import InputError
-from remanence.estimators.base import ContinualEstimator, weighted
+from remanence.estimators.base import ContinualEstimator, positive, weighted
 from remanence.estimators.validation import refused_as_input_error
 from remanence.methods.protocol import Method
 
@@ -54,10 +54,6 @@ class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[mi
             self._current()
         with self._unchanged_if_refused():
             design, Y, weights, flat = self._check_samples(X, y, sample_weight, fresh)
-            if weights is not None:  # a sample of weight zero is no sample
-                design, Y, weights = design[weights > 0], Y[weights > 0], weights[weights > 0]
-                if not len(Y):
-                    raise InputError("expected at least one sample of positive weight, got none")
             state = self._begin(design.shape[1], Y.shape[1]) if fresh else self.state_
             state = self._updated(state, design, Y, weights)
         self.state_, self.method_, self._flat = state, self._method(), flat
@@ -74,7 +70,8 @@ class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[mi
         Y = np.asarray(y, self._dtype()).reshape(len(y), -1)
         if not fresh and Y.shape[1] != self._outputs():
             raise InputError(f"expected y with {self._outputs()} outputs as before, got {Y.shape[1]}")
-        return self._design(X, fresh), Y, self._check_weights(sample_weight, X), flat
+        weights = self._check_weights(sample_weight, X)
+        return *positive(self._design(X, fresh), Y, weights), flat
 
     def _outputs(self) -> int:
         return int(self._weights().shape[1])
@@ -115,7 +112,7 @@ class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[mi
         """Become the regressor that saw the samples of both."""
         method, mine = self._soft("merge"), self._current()
         self._check_other(other)
-        self.state_ = method.merge(mine, other._current())
+        self.state_ = method.merge(mine, self._aligned(other, other._current()))
         self.n_seen_ += other.n_seen_
         return self
 

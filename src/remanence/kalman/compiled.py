@@ -87,9 +87,10 @@ def near(P: Array, B: Array, ulps: float) -> bool:
 
 
 @inner
-def semidefinite_root(P: Array, L: Array) -> None:
-    """L lower triangular with L Lᵀ = P; what is rounding of P and nothing else, below 0 or above, is left out."""
+def semidefinite_root(P: Array, L: Array, drop: bool) -> bool:
+    """L lower triangular with L Lᵀ = P, and whether a pivot was no more than rounding: dropped, or raised to that."""
     d = len(P)
+    found = False
     for i in range(d):
         own = P[i, i]
         for j in range(i):
@@ -99,7 +100,12 @@ def semidefinite_root(P: Array, L: Array) -> None:
             L[i, j] = total / L[j, j] if L[j, j] > 0 else 0.0
             L[j, i] = 0.0
             own -= L[i, j] * L[i, j]
-        L[i, i] = np.sqrt(own) if own > 16 * EPS * d * P[i, i] else 0.0
+        rounding = 4 * EPS * d * P[i, i]
+        if not own > rounding:
+            own = 0.0 if drop else rounding
+            found = True
+        L[i, i] = np.sqrt(own)
+    return found
 
 
 @inner

@@ -125,6 +125,7 @@ def covariances(
     R: Array,
     root_Q: Array,
     root_R: Array,
+    least_Q: Array,
     least_R: Array,
     start: Array,
     root: Array,
@@ -181,6 +182,8 @@ def covariances(
                 W[t, k, j] = 0.0
         if n == 0:
             copy(P, F)
+            if not rooted and least_Q[q] == 0 and semidefinite_root(F, work, False):
+                squared(work, F)
             mark, settled, stride = t + 1, T, 32
             continue
         for k in range(n):
@@ -207,9 +210,11 @@ def covariances(
                     for j in range(d):
                         F[i, j] -= g[k, i] * g[k, j]  # (G2)
             mirror(F)
+            if least_Q[q] == 0 and semidefinite_root(F, L, False):  # nothing holds Σ above 0 but this
+                squared(L, F)
         else:
             if not rooted:
-                semidefinite_root(P, L)
+                semidefinite_root(P, L, least == 0)
             tolerance = ROUNDING * (d + m)
             tolerance = 0.0 if least > 0 else tolerance * tolerance if rooted else tolerance
             _rotated(L, Z, noise, noise_root, n, tolerance, C, g, kind, loose)

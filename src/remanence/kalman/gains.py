@@ -14,7 +14,17 @@ import numpy as np
 
 from remanence.checks import Array
 from remanence.kalman.model import LinearGaussian, Steps
-from remanence.memory.gaussian import MISSING, Gain, advanced_root, exactness, gain, psd_root, root_gain, symmetric
+from remanence.memory.gaussian import (
+    MISSING,
+    Gain,
+    advanced_root,
+    exactness,
+    gain,
+    psd_root,
+    root_gain,
+    semidefinite,
+    symmetric,
+)
 
 SMALL = 24  # up to this many features (and entries) the compiled loop is faster than LAPACK
 
@@ -57,7 +67,7 @@ def compute(model: LinearGaussian, there: Array, form: str, steady: bool = True)
     from remanence.kalman.compiled_filter import covariances
 
     settled = covariances(
-        s.A, s.Q, s.X, s.R, roots(s.Q) if rooted else s.Q, roots(s.R), s.least_R,
+        s.A, s.Q, s.X, s.R, roots(s.Q) if rooted else s.Q, roots(s.R), s.least_Q, s.least_R,
         model.cov, psd_root(model.cov), there, rooted, constant, ulps(d),
         out.predicted, out.filtered, out.G, out.W, out.logdet, out.kinds, out.slack,
     )  # fmt: skip
@@ -124,6 +134,8 @@ def _by_lapack(model: LinearGaussian, there: Array, out: Gains, constant: bool) 
             _store(out, t, there[t], found)
         else:
             out.filtered[t] = P
+        if not float(at(s.least_Q, t)):
+            out.filtered[t] = semidefinite(out.filtered[t])
         if not constant or not full:
             mark, settled, stride = t + 1, T, 32
         elif t > mark:

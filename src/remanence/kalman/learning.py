@@ -207,7 +207,7 @@ def _dynamics(model: LinearGaussian, S0: Array, S1: Array, kind: str) -> Array:
         return (float(np.sum(weight * S1)) / below if below > 0 else float(model.A[0, 0])) * np.eye(d)
     a = np.diag(model.A)
     H = symmetric(weight * S0)
-    return np.diag(a + _inverse(H) @ (np.sum(weight * S1, axis=1) - H @ a))
+    return np.diag(a + _inverse(H) @ (np.sum(weight * S1.T, axis=1) - H @ a))
 
 
 def _inverse(S: Array) -> Array:

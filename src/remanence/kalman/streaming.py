@@ -88,8 +88,8 @@ class Kalman(Method[KalmanState]):
     `drift` is the covariance Q of what changes from task to task: a number (times I), one number a feature, a matrix,
     or "auto": one forgetting coefficient, learned from how well each of a bank of eight foretells the tasks (eight
     times the cost and memory). `noise` is the variance of an answer, 1/`ridge` that of a weight before the first task.
-    The last `lag` tasks are kept, for `smoothed`. "auto" follows what foretells the next task: where every task brings
-    new classes and no old ones, that is to forget; give a drift there.
+    The last `lag` tasks are kept, for `smoothed`. Drift means that old tasks no longer hold, and "auto" follows what
+    foretells the next task: where every task brings new classes and no old ones, both forget the old; use RLS there.
     """
 
     drift: Any

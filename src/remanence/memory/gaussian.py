@@ -54,6 +54,14 @@ def psd_root(P: Array) -> Array:
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0)))
 
 
+def semidefinite(P: Array) -> Array:
+    """P, without what rounding put below zero."""
+    if lapack()[0](P.T, lower=1)[1] == 0:
+        return P
+    L = psd_root(P)
+    return symmetric(L @ L.T)
+
+
 def least_noise(R: Array) -> float:
     """The smallest pivot of R, 0 where R is singular: how exact the most exact combination of entries is."""
     if not len(R):
@@ -193,7 +201,7 @@ class Gaussian:
             return _thinned(self, X, y, R, there)  # type: ignore[no-any-return]
         found = gain(self.cov, X, R, least_noise(R))
         mean, surprise = moved(self.mean, X, y, found)
-        return Gaussian(mean, found.after), surprise
+        return Gaussian(mean, semidefinite(found.after)), surprise
 
     def advanced(self, A: Array, Q: Array) -> "Gaussian":
         """One step later: θ ← Aθ + noise of covariance Q."""

@@ -155,6 +155,17 @@ class LowRankRLS(SoftMethod):
         both = Spectrum(both.basis, both.strength, both.target, both.rest + theirs.rest, both.dropped + theirs.dropped)
         return self._fresh(both, a.start, a.count + b.count, a.ridge, a.free)
 
+    def shifted(self, state: LowRankState, by: Array) -> LowRankState:
+        seen = self._spectrum(state)
+        rows = seen.rows()
+        rows[:, 1:] += rows[:, :1] * by
+        d, c = state.start.shape
+        fresh = no_spectrum(d, c, state.start.dtype).absorbed(rows, seen.target, self._rank(state))
+        spectrum = Spectrum(
+            fresh.basis, fresh.strength, fresh.target, fresh.rest + seen.rest, fresh.dropped + seen.dropped
+        )
+        return self._fresh(spectrum, state.start, state.count, state.ridge, state.free)
+
     def with_ridge(self, state: LowRankState, ridge: Any) -> LowRankState:
         ridge = LowRankRLS(1, ridge).ridge
         return LowRankState(state.spectrum, state.waiting, state.start, state.count, ridge, state.free)

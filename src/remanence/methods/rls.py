@@ -234,6 +234,12 @@ class RLS(SoftMethod):
             raise InputError("expected two states with the same start, got different ones; begin both from one model")
         return self._fresh(self.data(a).merged(self.data(b)), a.start, a.count + b.count, a.ridge, a.free)
 
+    def shifted(self, state: Any, by: Array) -> RLSState:
+        state = self._soft(state, "shifted")
+        data = self.data(state).copy()
+        data.factor[0, 1:] += data.factor[0, 0] * by  # R times an upper triangular matrix stays one
+        return self._fresh(data, state.start, state.count, state.ridge, state.free)
+
     def with_ridge(self, state: Any, ridge: float | Literal["auto"]) -> RLSState:
         """The state as if it had been learned with another ridge."""
         state = self._soft(state, "with_ridge")

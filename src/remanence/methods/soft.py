@@ -32,6 +32,10 @@ class SoftMethod(Method[Any]):
         """The state that saw the rows of both; the prior counts once."""
 
     @abstractmethod
+    def shifted(self, state: Any, by: Array) -> Any:
+        """The state whose features 1, 2, … were larger by `by` times feature 0, the free column of an intercept."""
+
+    @abstractmethod
     def with_ridge(self, state: Any, ridge: Any) -> Any:
         """The state as if it had been learned with another ridge."""
 
