@@ -68,7 +68,7 @@ def test_the_likelihood_never_falls_in_any_shape(make, shape, missing):
 
 
 def moments(joint, model, y):
-    """Mean and covariance of all θ and all y of one series given the entries that are there, from the joint Gaussian."""
+    """Mean and covariance of all θ and all y of one series given its entries, from the joint Gaussian."""
     T, d = len(y), model.features
     oracle = joint(model, T)
     C = oracle.cov.reshape(T * d, -1)
@@ -151,7 +151,7 @@ def test_where_it_ends_the_likelihood_is_stationary(shape, missing):
     kinds = dict(zip("AQR", shape, strict=True))
     Y = series(model, 12, 20)
     Y[:, np.random.default_rng(0).random(Y.shape[1:]) < missing] = np.nan
-    found = learn(start(model), Y, iterations=600, shape=kinds, tolerance=1e-13)
+    found = learn(start(model), Y, iterations=1500, shape=kinds, tolerance=1e-13)
     rng = np.random.default_rng(0)
     parts = {n: getattr(found.model, n) for n in (*PARTS, "X")}
     total = lambda **changed: float(np.sum(kalman.filter(kalman.LinearGaussian(**{**parts, **changed}), Y).loglik))
