@@ -193,8 +193,8 @@ def faded(beta, seed, T=150, d=4, c=2, rows=3, scale=1.0):
 def test_it_finds_the_forgetting_of_the_data_whatever_the_size_of_the_noise(beta, scale):
     method, rls = Kalman("auto"), rm.RLS()
     near = (*FORGETTING, 0.0)
-    for seed in range(3):
-        blocks = faded(beta, seed, scale=scale)
+    for seed in range(2):
+        blocks = faded(beta, seed, T=100, scale=scale)
         state, static, squares = method.init(4, 2), rls.init(4, 2), np.zeros(2)
         for X, Y in blocks:
             squares[1] += ((Y - X @ rls.weights(static)) ** 2).sum()
@@ -241,11 +241,11 @@ def test_smoothing_with_a_forgetting_that_was_found_is_the_smoother_of_its_model
 
 
 def test_features_that_never_show_do_not_blow_up():
-    """Two thousand tasks with a dead and a doubled feature: forgetting by half would take its variance to 2²⁰⁰⁰."""
+    """Twelve hundred tasks with a dead and a doubled feature: forgetting by half would take its variance to 2¹²⁰⁰."""
     rng = np.random.default_rng(0)
     method, W = Kalman("auto"), rng.standard_normal((3, 1))
     state = method.init(3, 1)
-    for _ in range(2000):
+    for _ in range(1200):
         X = np.column_stack([np.zeros(2), np.repeat(rng.standard_normal((2, 1)), 2, axis=1)])
         state = method.update(state, X, X @ W)
     for member in state.members:
@@ -263,7 +263,7 @@ def test_only_auto_says_what_it_forgets():
 # As a classifier and a regressor
 
 
-def turning_digits(steps=40, rows=40, seed=0):
+def turning_digits(steps=30, rows=40, seed=0):
     """Digits whose features turn slowly: what each of them means drifts, a classifier that keeps up is needed."""
     from scipy.linalg import expm
     from sklearn.datasets import load_digits
@@ -286,7 +286,7 @@ def test_a_classifier_with_drift_follows_features_that_turn():
     for t, (X, y, X_test, y_test) in enumerate(turning_digits()):
         for name, model in models.items():
             model.partial_fit(X, y)
-            if t >= 20:
+            if t >= 15:
                 right[name].append(model.score(X_test, y_test))
     right = {name: np.mean(scores) for name, scores in right.items()}
     assert right["drift"] > right["rls"] + 0.05, right
