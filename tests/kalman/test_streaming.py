@@ -194,7 +194,7 @@ def test_it_finds_the_forgetting_of_the_data_whatever_the_size_of_the_noise(beta
     method, rls = Kalman("auto"), rm.RLS()
     near = (*FORGETTING, 0.0)
     for seed in range(2):
-        blocks = faded(beta, seed, T=100, scale=scale)
+        blocks = faded(beta, seed, scale=scale)
         state, static, squares = method.init(4, 2), rls.init(4, 2), np.zeros(2)
         for X, Y in blocks:
             squares[1] += ((Y - X @ rls.weights(static)) ** 2).sum()
@@ -263,7 +263,7 @@ def test_only_auto_says_what_it_forgets():
 # As a classifier and a regressor
 
 
-def turning_digits(steps=30, rows=40, seed=0):
+def turning_digits(steps=40, rows=40, seed=0):
     """Digits whose features turn slowly: what each of them means drifts, a classifier that keeps up is needed."""
     from scipy.linalg import expm
     from sklearn.datasets import load_digits
@@ -286,7 +286,7 @@ def test_a_classifier_with_drift_follows_features_that_turn():
     for t, (X, y, X_test, y_test) in enumerate(turning_digits()):
         for name, model in models.items():
             model.partial_fit(X, y)
-            if t >= 15:
+            if t >= 20:
                 right[name].append(model.score(X_test, y_test))
     right = {name: np.mean(scores) for name, scores in right.items()}
     assert right["drift"] > right["rls"] + 0.05, right
