@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from remanence import deep, evaluation, streams
+    from remanence import deep, evaluation, kalman, streams
     from remanence.errors import FileError, InputError, MissingDependency, NumericalError
     from remanence.estimators import (
         ContinualClassifier,
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Replay,
     )
     from remanence.evaluation import ErrorMatrix, evaluate, metrics
+    from remanence.kalman import Kalman
     from remanence.methods import APA, ICL, LMS, OGD, RLS, LowRankRLS, ORFit, list_methods, min_norm, steps
     from remanence.streams import Task
 
@@ -28,6 +29,7 @@ _HOMES = {
     "APA": "methods",
     "ICL": "methods",
     "LMS": "methods",
+    "Kalman": "kalman",
     "LowRankRLS": "methods",
     "OGD": "methods",
     "ORFit": "methods",
@@ -52,6 +54,7 @@ _HOMES = {
 _ROOMS = {
     "deep": "remanence.deep",
     "evaluation": "remanence.evaluation",
+    "kalman": "remanence.kalman",
     "metrics": "remanence.evaluation.metrics",
     "steps": "remanence.methods.steps",
     "streams": "remanence.streams",
@@ -70,6 +73,7 @@ __all__ = [
     "Finetune",
     "InputError",
     "Joint",
+    "Kalman",
     "LowRankRLS",
     "MissingDependency",
     "NearestMean",
@@ -81,6 +85,7 @@ __all__ = [
     "deep",
     "evaluate",
     "evaluation",
+    "kalman",
     "list_methods",
     "metrics",
     "min_norm",

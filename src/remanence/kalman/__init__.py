@@ -4,15 +4,18 @@ filter     each task's model from the tasks so far      smooth        from all t
 forecast   the models to come                           sample        data made up from a model
 innovations  how unlikely was a task?                   backward_transfer   what later tasks teach about earlier ones
 extended   the filter for nonlinear tasks               linearized    ICL, RLS, … for nonlinear tasks
+learn      the model itself, from data (EM)             Kalman        the filter as a streaming method
 """
 
 from remanence.kalman.filtering import filter
+from remanence.kalman.learning import Learned, learn
 from remanence.kalman.linear_methods import Linearized, linearized
 from remanence.kalman.model import LinearGaussian
 from remanence.kalman.nonlinear import extended, smooth_extended
 from remanence.kalman.outlook import forecast, sample
 from remanence.kalman.results import Filtered, Forecast, Smoothed
 from remanence.kalman.smoothing import smooth
+from remanence.kalman.streaming import Kalman
 from remanence.kalman.surprises import Innovations, innovations
 from remanence.kalman.transfer import backward_transfer
 
@@ -20,6 +23,8 @@ __all__ = [
     "Filtered",
     "Forecast",
     "Innovations",
+    "Kalman",
+    "Learned",
     "LinearGaussian",
     "Linearized",
     "Smoothed",
@@ -28,6 +33,7 @@ __all__ = [
     "filter",
     "forecast",
     "innovations",
+    "learn",
     "linearized",
     "sample",
     "smooth",

@@ -1,4 +1,4 @@
-"""Small matrices in compiled loops: below some twenty features calling LAPACK costs more than the work.
+"""Small matrices in compiled loops: below a hundred features calling LAPACK costs more than it saves.
 
 Imported only where it is used, because importing the compiler takes longer than most filters.
 """

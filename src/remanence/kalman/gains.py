@@ -26,7 +26,7 @@ from remanence.memory.gaussian import (
     symmetric,
 )
 
-SMALL = 24  # up to this many features (and entries) the compiled loop is faster than LAPACK
+SMALL = 100  # up to this many features (and entries) the compiled loop is faster than LAPACK a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +53,16 @@ def compute(model: LinearGaussian, there: Array, form: str, steady: bool = True)
     T, m = there.shape
     d = model.features
     s = model.steps
-    out = Gains(
-        np.empty((T, d, d)), np.empty((T, d, d)), np.empty((T, m, d)), np.empty((T, m, m)),
-        np.zeros(T), np.zeros((T, m), np.int64), np.zeros((T, m)), T,
-    )  # fmt: skip
+    predicted, filtered = np.empty((2, T, d, d))  # in one piece: two are handed back to the system at every call
+    kinds, slack = np.zeros((T, m), np.int64), np.zeros((T, m))
+    out = Gains(predicted, filtered, np.empty((T, m, d)), np.empty((T, m, m)), np.zeros(T), kinds, slack, T)
     constant = s.constant and steady
     rooted = form == "root"
     if max(d, m) > SMALL:
-        settled = T if rooted else _by_lapack(model, there, out, constant)
-        if rooted:
-            _by_roots(model, there, out)
-        return _with(out, settled)
+        if not rooted:
+            return _with(out, _by_lapack(model, there, out, constant))
+        _by_roots(model, there, out)
+        return out
     from remanence.kalman.compiled_filter import covariances
 
     settled = covariances(

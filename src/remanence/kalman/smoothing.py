@@ -72,7 +72,8 @@ def _covariances(model: LinearGaussian, F: Array, P: Array) -> tuple[Array, Arra
         return _by_lapack(model, F, P, constant)
     from remanence.kalman.compiled_smoother import smoothed_covariances
 
-    smoothed, L = np.empty(F.shape), np.empty((len(F) - 1, d, d))
+    smoothed, L = np.empty((2, *F.shape))
+    L = L[:-1]
     smoothed_covariances(s.A, s.Q, s.least_Q, F, P, constant, ulps(d), smoothed, L)
     return smoothed, L
 
