@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Two test processes share two cores; a second BLAS thread in each would only wait.
+export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: run test lint types bench data clean
 

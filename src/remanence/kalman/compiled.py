@@ -10,6 +10,7 @@ import numba
 import numpy as np
 
 from remanence.checks import Array
+from remanence.memory.gaussian import DOUBTFUL
 
 # Sums may be reordered (that is what vector units do); NaN and infinity keep their meaning.
 _SUMS = {"reassoc", "contract", "nsz"}
@@ -87,25 +88,61 @@ def near(P: Array, B: Array, ulps: float) -> bool:
 
 
 @inner
-def semidefinite_root(P: Array, L: Array, drop: bool) -> bool:
-    """L lower triangular with L Lᵀ = P, and whether a pivot was no more than rounding: dropped, or raised to that."""
+def pivoted_root(P: Array, C: Array, order: Array, left: Array) -> int:
+    """Columns C with C Cᵀ = P, the least decided coordinate first; `order` lists them and the rank is returned.
+
+    What is left of the others, no more than rounding, stays on the diagonal of `left`.
+    """
     d = len(P)
-    found = False
+    copy(P, left)
+    for i in range(d):
+        order[i] = i
+        for j in range(d):
+            C[i, j] = 0.0
+    for k in range(d):
+        best, top = k, -1.0
+        for n in range(k, d):
+            i = order[n]
+            ratio = left[i, i] / P[i, i] if P[i, i] > 0 else 0.0
+            if ratio > top:
+                best, top = n, ratio
+        if top <= 4 * EPS * d:
+            return k
+        order[k], order[best] = order[best], order[k]
+        pivot = order[k]
+        size = np.sqrt(left[pivot, pivot])
+        C[pivot, k] = size
+        for n in range(k + 1, d):
+            C[order[n], k] = left[order[n], pivot] / size
+        for n in range(k + 1, d):
+            i = order[n]
+            for j in range(d):
+                left[i, j] -= C[i, k] * C[j, k]
+    return d
+
+
+@inner
+def semidefinite_root(P: Array, L: Array, drop: bool) -> bool:
+    """L with L Lᵀ = P, and whether part of P was no more than rounding: dropped, or raised to what rounding may be."""
+    d = len(P)
     for i in range(d):
         own = P[i, i]
         for j in range(i):
             total = P[i, j]
             for k in range(j):
                 total -= L[i, k] * L[j, k]
-            L[i, j] = total / L[j, j] if L[j, j] > 0 else 0.0
+            L[i, j] = total / L[j, j]
             L[j, i] = 0.0
             own -= L[i, j] * L[i, j]
-        rounding = 4 * EPS * d * P[i, i]
-        if not own > rounding:
-            own = 0.0 if drop else rounding
-            found = True
+        if not own > DOUBTFUL * P[i, i]:
+            order = np.empty(d, np.int64)
+            rank = pivoted_root(P, L, order, np.empty((d, d)))
+            if not drop:
+                for k in range(rank, d):
+                    L[order[k], k] = np.sqrt(4 * EPS * d * P[order[k], order[k]])
+            return rank < d
         L[i, i] = np.sqrt(own)
-    return found
+    return False
 
 
 @inner
@@ -155,11 +192,11 @@ def triangular(M: Array, rows: int, floor: Array, place: Array, v: Array) -> int
 
 @inner
 def squared(L: Array, out: Array) -> None:
-    """out = L Lᵀ for a lower triangular L."""
+    """out = L Lᵀ."""
     for i in range(len(L)):
         for j in range(i + 1):
             total = 0.0
-            for k in range(j + 1):
+            for k in range(len(L)):
                 total += L[i, k] * L[j, k]
             out[i, j] = total
             out[j, i] = total

@@ -4,6 +4,7 @@ import numpy as np
 
 from remanence.checks import Array
 from remanence.kalman.compiled import (
+    BLAS,
     compiled,
     congruence,
     copy,
@@ -22,7 +23,10 @@ from remanence.memory.gaussian import CAREFUL, CONFLICT, DECIDED, LOG_2PI, MISSI
 def _plain(P: Array, Z: Array, R: Array, n: int, least: float, ZP: Array, C: Array) -> bool:
     """C of (G1) for the first n rows of Z, unless the noise is so small that (G3) is called for: then False."""
     d = len(P)
-    times(Z, P, n, ZP)
+    if d < BLAS:
+        times(Z, P, n, ZP)
+    else:
+        np.dot(Z[:n], P, ZP[:n])
     largest = 0.0
     for k in range(n):
         for j in range(k + 1):
@@ -203,12 +207,18 @@ def covariances(
                 for j in range(k + 1):
                     for i in range(d):
                         g[k, i] += V[k, j] * ZP[j, i]  # (G1)
-            for i in range(d):
-                for j in range(d):
-                    F[i, j] = P[i, j]
-                for k in range(n):
+            if d < BLAS:
+                for i in range(d):
                     for j in range(d):
-                        F[i, j] -= g[k, i] * g[k, j]  # (G2)
+                        F[i, j] = P[i, j]
+                    for k in range(n):
+                        for j in range(d):
+                            F[i, j] -= g[k, i] * g[k, j]  # (G2)
+            else:
+                np.dot(g[:n].T, g[:n], work)
+                for i in range(d):
+                    for j in range(d):
+                        F[i, j] = P[i, j] - work[i, j]
             mirror(F)
             if least_Q[q] == 0 and semidefinite_root(F, L, False):  # nothing holds Σ above 0 but this
                 squared(L, F)

@@ -3,8 +3,64 @@
 import numpy as np
 
 from remanence.checks import Array
-from remanence.kalman.compiled import BLAS, compiled, congruence, copy, near, times
-from remanence.memory.gaussian import CAREFUL, ROUNDING
+from remanence.kalman.compiled import BLAS, compiled, congruence, copy, inner, near, pivoted_root, times
+from remanence.memory.gaussian import CAREFUL, DOUBTFUL
+
+
+@inner
+def _solved(P: Array, H: Array, C: Array, inverse: Array) -> bool:
+    """H ← P⁻¹H by the Cholesky factor C of P; False, with H as it was, where P is nearly singular."""
+    d = len(P)
+    for i in range(d):
+        own = P[i, i]
+        for j in range(i):
+            total = P[i, j]
+            for k in range(j):
+                total -= C[i, k] * C[j, k]
+            total *= inverse[j]
+            C[i, j] = total
+            own -= total * total
+        if not own > DOUBTFUL * P[i, i]:
+            return False
+        inverse[i] = 1 / np.sqrt(own)
+    for i in range(d):
+        for k in range(i):
+            for j in range(d):
+                H[i, j] -= C[i, k] * H[k, j]
+        for j in range(d):
+            H[i, j] *= inverse[i]
+    for i in range(d - 1, -1, -1):
+        for k in range(i + 1, d):
+            for j in range(d):
+                H[i, j] -= C[k, i] * H[k, j]
+        for j in range(d):
+            H[i, j] *= inverse[i]
+    return True
+
+
+@inner
+def _solved_in_order(P: Array, H: Array, C: Array, left: Array) -> None:
+    """H ← P⁺H for a P that may be singular: coordinates that others decide are passed over, their rows are 0."""
+    d = len(P)
+    order = np.empty(d, np.int64)
+    rank = pivoted_root(P, C, order, left)
+    for n in range(rank):
+        i = order[n]
+        for k in range(n):
+            for j in range(d):
+                H[i, j] -= C[i, k] * H[order[k], j]
+        for j in range(d):
+            H[i, j] /= C[i, n]
+    for n in range(rank - 1, -1, -1):
+        i = order[n]
+        for k in range(n + 1, rank):
+            for j in range(d):
+                H[i, j] -= C[order[k], n] * H[order[k], j]
+        for j in range(d):
+            H[i, j] /= C[i, n]
+    for n in range(rank, d):
+        for j in range(d):
+            H[order[n], j] = 0.0
 
 
 @compiled
@@ -41,29 +97,11 @@ def smoothed_covariances(
                 times(A[a], F, d, H)
             else:
                 np.dot(A[a], F, H)
+            if not _solved(P, H, C, inverse):
+                _solved_in_order(P, H, C, work)
             largest = 0.0
-            for i in range(d):  # P = C Cᵀ, row by row, and H = C⁻¹AF; what the rows before decide is passed over
-                own = P[i, i]
-                largest = max(largest, own)
-                for j in range(i):
-                    total = P[i, j]
-                    for k in range(j):
-                        total -= C[i, k] * C[j, k]
-                    total *= inverse[j]
-                    C[i, j] = total
-                    own -= total * total
-                    for k in range(d):
-                        H[i, k] -= total * H[j, k]
-                inverse[i] = 1 / np.sqrt(own) if own > ROUNDING * d * P[i, i] else 0.0
-                for k in range(d):
-                    H[i, k] *= inverse[i]
-            for i in range(d - 1, -1, -1):
-                for k in range(i + 1, d):
-                    for j in range(d):
-                        H[i, j] -= C[k, i] * H[k, j]
-                for j in range(d):
-                    H[i, j] *= inverse[i]
             for i in range(d):
+                largest = max(largest, P[i, i])
                 for j in range(d):
                     J[i, j] = H[j, i]  # (RTS1)
             summed = least_Q[q] <= CAREFUL * largest

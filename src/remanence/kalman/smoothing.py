@@ -6,7 +6,7 @@
               = (I − L A_j) Σ_{j−1|j−1} (I − L A_j)ᵀ + L Q_j Lᵀ + L Σ_{j|k} Lᵀ                     (RTS3)
 
 Where Q is small the sum (RTS3) is taken, so that rounding takes no covariance below 0. Σ_{j|j−1} may be singular: a
-coordinate of θ_j that the ones before it decide is passed over, since it tells nothing they do not.
+coordinate of θ_j that others decide is passed over, since it tells nothing they do not.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ from remanence.kalman.filtering import WIDE, check_model
 from remanence.kalman.gains import SMALL, at, near, ulps
 from remanence.kalman.model import LinearGaussian
 from remanence.kalman.results import Filtered, Smoothed, shared, together
-from remanence.memory.gaussian import CAREFUL, ROUNDING, lapack, pivots_in_order, symmetric
+from remanence.memory.gaussian import CAREFUL, DOUBTFUL, ROUNDING, lapack, symmetric
 
 
 def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
@@ -112,17 +112,20 @@ def _by_lapack(model: LinearGaussian, F: Array, P: Array, constant: bool) -> tup
 def _gain(A: Array, Q: Array, least: float, F: Array, P: Array) -> tuple[Array, Array | None]:
     """L, and where Q is small the part of (RTS3) that the future does not change."""
     from scipy.linalg.blas import dtrsm
+    from scipy.linalg.lapack import dpstrf
 
-    floor = ROUNDING * len(P) * np.diag(P)
+    d = len(P)
+    across = (A @ F).T  # Σ_{j−1|j−1} Aᵀ
     C, info = lapack()[0](P.T, lower=1)
-    skipped = np.zeros(0, np.int64)
-    if info or (np.diag(C) ** 2 <= floor).any():
-        C, passed = pivots_in_order(P, floor)
-        skipped = np.flatnonzero(passed)
-    half = dtrsm(1.0, C, (A @ F).T, side=1, lower=1, trans_a=1, overwrite_b=1)  # F Aᵀ C⁻ᵀ
-    half[:, skipped] = 0
-    L = dtrsm(1.0, C, half, side=1, lower=1)
-    L[:, skipped] = 0  # (RTS1)
+    order = np.arange(d)
+    if info or (np.diag(C) ** 2 <= DOUBTFUL * np.diag(P)).any():
+        scale = np.sqrt(np.where(np.diag(P) > 0, np.diag(P), 1.0))
+        C, order, rank, _ = dpstrf(P / np.outer(scale, scale), lower=1, tol=ROUNDING * d)
+        order = order[:rank] - 1
+        C = np.tril(C)[:rank, :rank] * scale[order, None]
+    half = dtrsm(1.0, C, across[:, order], side=1, lower=1, trans_a=1)
+    L = np.zeros((d, d))
+    L[:, order] = dtrsm(1.0, C, half, side=1, lower=1)  # (RTS1)
     if least > CAREFUL * float(np.diag(P).max()):
         return L, None
     B = np.eye(len(A)) - L @ A

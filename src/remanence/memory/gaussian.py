@@ -26,6 +26,7 @@ from remanence.checks import Array
 
 MISSING, SEEN, DECIDED = 0, 1, 2  # what an entry of y is to us
 CAREFUL = 1e-5  # below this part of S the noise is too small for a difference (G2): rotate (G3)
+DOUBTFUL = 1e-7  # a pivot below this part of its diagonal is not taken in the order it comes
 ROUNDING = 64 * float(np.finfo(float).eps)  # part of the terms of a sum, per feature, that its rounding may reach
 CONFLICT = 1e-6  # part of its scale by which a decided answer may be off before it is a contradiction
 LOG_2PI = float(np.log(2 * np.pi))
@@ -92,18 +93,6 @@ class Surprise:
     square: float  # wᵀw; as many degrees of freedom as entries were seen
     seen: int
     loglik: float  # of the entries seen; −inf where an exact answer contradicts what is known exactly
-
-
-def pivots_in_order(S: Array, floor: Array) -> tuple[Array, Array]:
-    """The Cholesky factor of S with 1 and zeros below it for a pivot not above its floor, and which these are."""
-    C, decided = np.zeros_like(S), np.zeros(len(S), bool)
-    for k in range(len(S)):
-        for j in range(k):
-            C[k, j] = 0.0 if decided[j] else (S[k, j] - C[k, :j] @ C[j, :j]) / C[j, j]
-        pivot = S[k, k] - C[k, :k] @ C[k, :k]
-        decided[k] = pivot <= floor[k]
-        C[k, k] = 1.0 if decided[k] else np.sqrt(pivot)
-    return C, decided
 
 
 def exactness(d: int, m: int, least: float, rooted: bool) -> float:
