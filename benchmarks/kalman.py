@@ -6,6 +6,7 @@ Peers: statsmodels (compiled; tolerance=0, so that it never stops updating its c
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,7 @@ def _one_series(effort: Effort, smoothing: bool, d: int, m: int, steps: int, fas
     _, Y = rm.kalman.sample(model, T, seed=1)
     there = {name: compute for name, (module, compute) in PEERS.items() if _installed(module)}
     calls: dict[str, Callable[[], Any]] = {"ours": lambda: _ours(model, Y, smoothing)}
-    calls |= {name: (lambda compute=compute: compute(model, Y, smoothing)) for name, compute in there.items()}
+    calls |= {name: partial(compute, model, Y, smoothing) for name, compute in there.items()}
     stepwise = rm.kalman.LinearGaussian(
         np.repeat(model.A[None], T, axis=0), model.Q, model.X, model.R, model.mean, model.cov
     )

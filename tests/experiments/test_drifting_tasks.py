@@ -11,10 +11,11 @@ def test_drifting_tasks_card(monkeypatch, tmp_path):
     monkeypatch.setattr(drifting, "QUICK", drifting.Size(5, 25, 4, 2, 1))
     monkeypatch.setattr(drifting, "RIDGES", (1.0,))
     monkeypatch.setattr(drifting, "DRIFTS", (0.1,))
+    monkeypatch.setattr(drifting, "FADING", (1.0, 0.5))
     card = drifting.make(True, tmp_path)
     statistical = [claim for claim in card.claims if claim.text.startswith("A") and not claim.holds]
     assert not statistical, statistical
-    assert len(card.tables) == 4 and len(card.claims) == 10
+    assert len(card.tables) == 5 and len(card.claims) == 10
     card.write(tmp_path, "command", 1.0)
     assert (tmp_path / "runs/cards/drifting_tasks.svg").stat().st_size > 1000
 
@@ -30,7 +31,7 @@ def test_errors_are_asked_of_the_right_model_and_task():
 def test_the_streaming_smoother_and_the_room_agree():
     stream = drifting.linear(5, 1)
     paths, _ = drifting.filtered_and_smoothed(stream, np.eye(drifting.FEATURES))
-    method = drifting.Kalman(drift=drifting.DRIFT, noise=drifting.NOISE, lag=5)
+    method = rm.Kalman(drift=drifting.DRIFT, noise=drifting.NOISE, lag=5)
     for ours, streamed in zip(paths, drifting.smoothed(method, stream), strict=True):
         np.testing.assert_allclose(ours, streamed, atol=1e-10)
 
