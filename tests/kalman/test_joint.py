@@ -118,3 +118,17 @@ def test_slow_convergence_is_not_taken_for_standing_still():
         P = P + 1e-12 if t else P
         P = P / (P + 1)
         assert abs(found.filtered[t, 0, 0] - P) < 1e-12 * P + 1e-16
+
+
+@pytest.mark.parametrize("small", [100, 0])
+@pytest.mark.parametrize("seed", [9, 61, 109])
+def test_gains_of_a_thousand_do_not_amplify_rounding(joint, make, seed, small, monkeypatch):
+    """Σ_{j|j−1} is nearly singular here: L Σ Lᵀ alone would be off by 3e-10."""
+    monkeypatch.setattr(gains, "SMALL", small)
+    monkeypatch.setattr(smoothing, "SMALL", small)
+    model, Y = make("singular prior", seed, T=6)
+    s = kalman.smooth(model, kalman.filter(model, Y))
+    assert np.abs(s.gain).max() > 100
+    mean, cov, _ = joint(model, 6).given(Y, 6)
+    np.testing.assert_allclose(s.cov, cov, atol=1e-12, rtol=0)
+    np.testing.assert_allclose(s.mean, mean, atol=1e-11, rtol=0)

@@ -9,7 +9,7 @@ from remanence.memory.gaussian import CAREFUL, DOUBTFUL
 
 @inner
 def _solved(P: Array, H: Array, C: Array, inverse: Array) -> bool:
-    """H ← P⁻¹H by the Cholesky factor C of P; False, with H as it was, where P is nearly singular."""
+    """H ← P⁻¹H by the Cholesky factor C of P; False, with H half done, where P is nearly singular."""
     d = len(P)
     for i in range(d):
         own = P[i, i]
@@ -20,13 +20,11 @@ def _solved(P: Array, H: Array, C: Array, inverse: Array) -> bool:
             total *= inverse[j]
             C[i, j] = total
             own -= total * total
+            for k in range(d):
+                H[i, k] -= total * H[j, k]
         if not own > DOUBTFUL * P[i, i]:
             return False
         inverse[i] = 1 / np.sqrt(own)
-    for i in range(d):
-        for k in range(i):
-            for j in range(d):
-                H[i, j] -= C[i, k] * H[k, j]
         for j in range(d):
             H[i, j] *= inverse[i]
     for i in range(d - 1, -1, -1):
@@ -74,14 +72,15 @@ def smoothed_covariances(
     ulps: float,
     smoothed: Array,
     L: Array,
-) -> None:
-    """Every covariance and gain of the smoother, backward."""
+) -> float:
+    """Every covariance and gain of the smoother, backward; returns by how much a gain amplifies rounding at most."""
     T, d = filtered.shape[:2]
     work, B, noise, rest = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
     C, H, J, inverse = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty(d)
-    nothing = np.zeros((d, d))
+    nothing, deviations = np.zeros((d, d)), np.empty(d)
     copy(filtered[T - 1], smoothed[T - 1])
     mark, stride, known, frozen, summed = T - 1, 32, False, False, False
+    worst = 0.0
     for t in range(T - 2, -1, -1):
         F, P, N = filtered[t], predicted[t + 1], smoothed[t]
         a, q = (t + 1 if len(A) > 1 else 0), (t + 1 if len(Q) > 1 else 0)
@@ -98,12 +97,21 @@ def smoothed_covariances(
             else:
                 np.dot(A[a], F, H)
             if not _solved(P, H, C, inverse):
+                np.dot(A[a], F, H)
                 _solved_in_order(P, H, C, work)
             largest = 0.0
             for i in range(d):
                 largest = max(largest, P[i, i])
+                deviations[i] = np.sqrt(P[i, i])
                 for j in range(d):
                     J[i, j] = H[j, i]  # (RTS1)
+            for i in range(d):
+                total = 0.0
+                for j in range(d):
+                    total += abs(J[i, j]) * deviations[j]
+                there = predicted[t, i, i]  # whose rounding F has anyway
+                if total * total > worst * there and there > 0:
+                    worst = total * total / there
             summed = least_Q[q] <= CAREFUL * largest
             if summed:
                 for i in range(d):
@@ -127,6 +135,7 @@ def smoothed_covariances(
                 frozen = True
             elif mark - t >= stride:
                 mark, stride = t, 2 * stride
+    return worst
 
 
 @compiled

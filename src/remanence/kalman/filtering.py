@@ -30,19 +30,17 @@ def filter(model: LinearGaussian, Y: Any, form: str = "covariance") -> Filtered:
     if form not in FORMS:
         raise InputError(f"expected form to be one of {FORMS}, got {form!r}")
     answers = check_answers(model, Y)
-    filtered_covs, predicted_covs, moved = [], [], []
+    gains, moved = [], []
     for group in answers.groups:
-        gains = compute(model, answers.present(group), form)
-        filtered_covs.append(gains.filtered)
-        predicted_covs.append(gains.predicted)
-        moved.append(_means(model, gains, answers.Y if len(answers.groups) == 1 else answers.Y[group]))
+        gains.append(compute(model, answers.present(group), form))
+        moved.append(_means(model, gains[-1], answers.Y if len(answers.groups) == 1 else answers.Y[group]))
     mean, predicted, logliks = (together(list(parts), answers.groups) for parts in zip(*moved, strict=True))
-    if not (np.isfinite(mean).all() and np.isfinite(filtered_covs[0]).all()):
+    if not (np.isfinite(mean).all() and np.isfinite(gains[0].filtered).all()):
         raise NumericalError("the filter overflowed: A makes θ grow without bound; rescale, or filter fewer steps")
-    cov, predicted_cov = (shared(c, answers.groups, answers.many) for c in (filtered_covs, predicted_covs))
-    if answers.many:
-        return Filtered(mean, cov, predicted, predicted_cov, logliks, answers.groups, model)
-    return Filtered(mean[0], cov, predicted[0], predicted_cov, logliks[0], answers.groups, model)
+    covs = [g.filtered for g in gains], [g.predicted for g in gains]
+    cov, predicted_cov = (shared(c, answers.groups, answers.many) for c in covs)
+    mean, predicted, logliks = (v if answers.many else v[0] for v in (mean, predicted, logliks))
+    return Filtered(mean, cov, predicted, predicted_cov, logliks, answers.groups, model, gains=gains)
 
 
 def check_model(model: Any) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from remanence.checks import Array
+from remanence.kalman.gains import Gains
 from remanence.kalman.model import LinearGaussian
 
 
@@ -20,6 +21,7 @@ class Filtered:
     groups: list[Array] = field(repr=False)  # the series that share their covariances
     model: LinearGaussian = field(repr=False)  # the model that was filtered, for `extended` the linearised one
     expected: Array | None = field(default=None, repr=False)  # (T, m) f(θ_{t|t−1}), of `extended` alone
+    gains: list[Gains] | None = field(default=None, repr=False)  # of each group, of `filter` alone
 
     @property
     def loglik(self) -> float | Array:

@@ -4,9 +4,12 @@
     θ_{j−1|k} = θ_{j−1|j−1} + L (θ_{j|k} − θ_{j|j−1})
     Σ_{j−1|k} = Σ_{j−1|j−1} + L (Σ_{j|k} − Σ_{j|j−1}) Lᵀ                                         (RTS2)
               = (I − L A_j) Σ_{j−1|j−1} (I − L A_j)ᵀ + L Q_j Lᵀ + L Σ_{j|k} Lᵀ                     (RTS3)
+    N_j = ZᵀZ + (I − KX)ᵀ A_{j+1}ᵀ N_{j+1} A_{j+1} (I − KX),  Z = C⁻¹X     what y_j.. tell about θ_j
+    Σ_{j−1|k} = Σ_{j−1|j−1} − Σ_{j−1|j−1} A_jᵀ N_j A_j Σ_{j−1|j−1}                                (RTS4)
 
 Where Q is small the sum (RTS3) is taken, so that rounding takes no covariance below 0. Σ_{j|j−1} may be singular: a
-coordinate of θ_j that others decide is passed over, since it tells nothing they do not.
+coordinate of θ_j that others decide is passed over, since it tells nothing they do not. Where it is nearly
+singular and L so large that L² times rounding shows, (RTS4) needs no L.
 """
 
 import numpy as np
@@ -14,10 +17,12 @@ import numpy as np
 from remanence.checks import Array
 from remanence.errors import InputError
 from remanence.kalman.filtering import WIDE, check_model
-from remanence.kalman.gains import SMALL, at, near, ulps
+from remanence.kalman.gains import SMALL, Gains, at, near, ulps
 from remanence.kalman.model import LinearGaussian
 from remanence.kalman.results import Filtered, Smoothed, shared, together
-from remanence.memory.gaussian import CAREFUL, DOUBTFUL, ROUNDING, lapack, symmetric
+from remanence.memory.gaussian import CAREFUL, DOUBTFUL, ROUNDING, SEEN, lapack, semidefinite, symmetric
+
+AMPLIFIED = 1e3  # rounding amplified more than this is worth another way
 
 
 def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
@@ -25,11 +30,12 @@ def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
     check_filtered(model, filtered)
     many = filtered.many
     mean, before = (v if many else v[None] for v in (filtered.mean, filtered.predicted_mean))
-    covs, gains, means = [], [], []
+    covs: list[Array] = []
+    gains, means = [], []
     for group in filtered.groups:
         first = group[0]
         F, P = (writeable(v[first] if many else v) for v in (filtered.cov, filtered.predicted_cov))
-        cov, L = _covariances(model, F, P)
+        cov, L = _covariances(model, F, P, None if filtered.gains is None else filtered.gains[len(covs)])
         covs.append(cov)
         gains.append(L)
         one = len(filtered.groups) == 1
@@ -64,21 +70,46 @@ def backward_gains(model: LinearGaussian, filtered: Array, predicted: Array) -> 
     return _covariances(model, filtered, predicted)[1]
 
 
-def _covariances(model: LinearGaussian, F: Array, P: Array) -> tuple[Array, Array]:
+def _covariances(model: LinearGaussian, F: Array, P: Array, gains: Gains | None = None) -> tuple[Array, Array]:
     s = model.steps
-    d = model.features
     constant = len(s.A) == len(s.Q) == 1
-    if d > SMALL:
-        return _by_lapack(model, F, P, constant)
-    from remanence.kalman.compiled_smoother import smoothed_covariances
+    if model.features > SMALL:
+        smoothed, L = _by_lapack(model, F, P, constant)
+        worst = max((_amplified(L[t], P[t + 1], P[t]) for t in range(len(L))), default=0.0)
+    else:
+        from remanence.kalman.compiled_smoother import smoothed_covariances
 
-    smoothed, L = np.empty((2, *F.shape))
-    L = L[:-1]
-    smoothed_covariances(s.A, s.Q, s.least_Q, F, P, constant, ulps(d), smoothed, L)
+        smoothed, L = np.empty((2, *F.shape))
+        L = L[:-1]
+        worst = smoothed_covariances(s.A, s.Q, s.least_Q, F, P, constant, ulps(model.features), smoothed, L)
+    if worst > AMPLIFIED and gains is not None:
+        return _by_lapack(model, F, P, False, _information(model, gains))
     return smoothed, L
 
 
-def _by_lapack(model: LinearGaussian, F: Array, P: Array, constant: bool) -> tuple[Array, Array]:
+def _amplified(L: Array, P: Array, before: Array) -> float:
+    """By how much L P Lᵀ amplifies rounding: what it adds up, as a multiple of the Σ_{t|t−1} that Σ_{t|t} came from."""
+    sizes, there = (np.abs(L) @ np.sqrt(np.diag(P))) ** 2, np.diag(before)
+    return float((sizes[there > 0] / there[there > 0]).max(initial=0.0))
+
+
+def _information(model: LinearGaussian, gains: Gains) -> Array:
+    """N (T, d, d) of (RTS4)."""
+    s = model.steps
+    T, d = gains.predicted.shape[:2]
+    N = np.empty((T, d, d))
+    for t in range(T - 1, -1, -1):
+        Z = (gains.W[t] @ at(s.X, t)) * (gains.kinds[t] == SEEN)[:, None]
+        N[t] = Z.T @ Z
+        if t < T - 1:
+            B = at(s.A, t + 1) @ (np.eye(d) - gains.G[t].T @ Z)
+            N[t] += symmetric(B.T @ N[t + 1] @ B)
+    return N
+
+
+def _by_lapack(
+    model: LinearGaussian, F: Array, P: Array, constant: bool, information: Array | None = None
+) -> tuple[Array, Array]:
     s = model.steps
     T, d = F.shape[:2]
     smoothed, L = np.empty(F.shape), np.empty((T - 1, d, d))
@@ -100,6 +131,10 @@ def _by_lapack(model: LinearGaussian, F: Array, P: Array, constant: bool) -> tup
             smoothed[t] = symmetric(L[t] @ (smoothed[t + 1] - P[t + 1]) @ L[t].T + F[t])  # (RTS2)
         else:
             smoothed[t] = symmetric(L[t] @ smoothed[t + 1] @ L[t].T + rest)  # (RTS3)
+        if information is not None and _amplified(L[t], P[t + 1], P[t]) > AMPLIFIED:
+            M = at(s.A, t + 1) @ F[t]
+            if _amplified(M.T, information[t + 1], P[t]) < _amplified(L[t], P[t + 1], P[t]):
+                smoothed[t] = semidefinite(symmetric(F[t] - M.T @ information[t + 1] @ M))  # (RTS4)
         if same:
             old = mark - t >= 8 * ulps(d)
             if near(smoothed[t], smoothed[t + 1], 0.0) or (old and near(smoothed[t], smoothed[mark], ulps(d))):
