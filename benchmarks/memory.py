@@ -1,4 +1,4 @@
-"""Peak memory of learning with `donate=True`, measured in a fresh process: `python -m benchmarks.memory 2048 2000`."""
+"""Peak memory of learning, measured in fresh processes: `python -m benchmarks.memory 2048 2000`."""
 
 import gc
 import json
@@ -77,15 +77,53 @@ def measured(features: int, rows: int, outputs: int = 10) -> dict[str, float]:
     return result
 
 
+def wide(features: int, rows: int, rank: int = 500) -> dict[str, float]:
+    """In this process: all of its memory at its peak, after a low-rank classifier learned very wide features."""
+    import time
+
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((rows, 64)), np.sort(np.arange(rows) % 10)
+    model = rm.ContinualClassifier(rm.LowRankRLS(rank=rank), features=rm.RandomFeatures(features))
+    begun = time.process_time()
+    for i in range(0, rows, rank):
+        model.partial_fit(X[i : i + rank], y[i : i + rank])
+    model.predict(X[:10])
+    seconds = time.process_time() - begun
+    dropped = model.method.dropped(model.state_)  # type: ignore[union-attr]
+    return {"peak": float(_resident_peak() or 0), "dropped": dropped, "seconds": seconds}
+
+
+def _fresh_process(*arguments: object) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.memory", *map(str, arguments)]
+    root = Path(__file__).resolve().parent.parent
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        raise RuntimeError(f"the measuring process failed: {done.stderr.strip().splitlines()[-1:]}")
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def lowrank(effort: Effort) -> tuple[Row, ...]:
+    """A square memory of this width would take 3.2 GB for the factor alone."""
+    d, n = effort.features(20_000), effort.rows(2_000, 1000)
+    found = _fresh_process("wide", d, n)
+    return (
+        Row(
+            "memory-lowrank",
+            f"ContinualClassifier(LowRankRLS(500)), {d} random features, {n} rows: the whole process at its peak",
+            found["peak"],
+            "2 GB",
+            2e9,
+            Goal("at most", 1),
+            unit="bytes",
+            accuracy={"share of the energy dropped": found["dropped"], "seconds": found["seconds"]},
+        ),
+    )
+
+
 def donate(effort: Effort) -> tuple[Row, ...]:
     """NumPy reports its allocations to tracemalloc, and LAPACK's work arrays here are NumPy's."""
     d, n = effort.features(2048), effort.rows(2_000, 400)
-    command = [sys.executable, "-m", "benchmarks.memory", str(d), str(n)]
-    root = Path(__file__).resolve().parent.parent
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
-    if done.returncode:
-        raise RuntimeError(f"the measuring process failed: {done.stderr.strip().splitlines()[-1:]}")
-    found = json.loads(done.stdout)
+    found = _fresh_process(d, n)
     size, extra = found["state"], found["extra"]
     accuracy = {"resident memory grew by, in states": found["resident"] / size} if "resident" in found else {}
     return (
@@ -103,7 +141,10 @@ def donate(effort: Effort) -> tuple[Row, ...]:
     )
 
 
-BENCHMARKS: dict[str, Benchmark] = {"memory-donate": donate}
+BENCHMARKS: dict[str, Benchmark] = {"memory-donate": donate, "memory-lowrank": lowrank}
 
 if __name__ == "__main__":
-    print(json.dumps(measured(int(sys.argv[1]), int(sys.argv[2]))))
+    if sys.argv[1] == "wide":
+        print(json.dumps(wide(int(sys.argv[2]), int(sys.argv[3]))))
+    else:
+        print(json.dumps(measured(int(sys.argv[1]), int(sys.argv[2]))))
