@@ -7,7 +7,7 @@ the prior λβᵗ. The factor of the data alone is the memory; the prior joins w
 constraints (Lemma 1: the same as ICL); that is rls_exact.py.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -32,39 +32,10 @@ from remanence.memory.waiting import Store, Waiting
 from remanence.methods.fading import Fading
 from remanence.methods.ridge import best_ridge
 from remanence.methods.rls_exact import Exact, track_exact
+from remanence.methods.rls_state import Known, Owner, RLSState
 from remanence.methods.soft import SoftMethod
 
 RENEWED = 100.0  # a prior that has faded to nothing is put back to this many times what counts as nothing
-
-
-@dataclass(slots=True)
-class _Known:
-    """What was worked out for a state when someone asked; forgetting it changes no number."""
-
-    posterior: Root | None = None  # all rows, and the prior
-    weights: Array | None = None
-    ridge: float | None = None
-
-
-@dataclass(slots=True)
-class _Owner:
-    """Whether other states hold the same arrays: then even a state that is given away may not be written to."""
-
-    shared: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RLSState:
-    """The square root of the data's information, the rows at its door, and the prior beside it."""
-
-    data: Root  # folded rows alone, no prior
-    waiting: Waiting  # rows learned after them, not folded yet
-    start: Array  # (d, c) θ⁰
-    count: int  # rows learned, waiting ones included
-    ridge: float | Literal["auto"]
-    free: int = 0  # leading features without a prior: an intercept
-    known: _Known = field(default_factory=_Known, repr=False, compare=False)
-    owner: _Owner = field(default_factory=_Owner, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +86,7 @@ class RLS(SoftMethod):
             state.owner.shared |= not donate
             count = state.count + len(X)
             return RLSState(
-                state.data, waiting.appended(X, Y), state.start, count, state.ridge, state.free, _Known(), state.owner
+                state.data, waiting.appended(X, Y), state.start, count, state.ridge, state.free, Known(), state.owner
             )
         return self._folded(state, X, Y, donate, scratch=scratch)
 
@@ -282,7 +253,7 @@ class RLS(SoftMethod):
         store = Store(self._fading.widest(len(start)), start)
         if base is not None:
             store.attach(*base)
-        return RLSState(data, Waiting(store), start, count, ridge, free, _Known(), _Owner(shared))
+        return RLSState(data, Waiting(store), start, count, ridge, free, Known(), Owner(shared))
 
     def _recursive(self, state: RLSState) -> bool:
         """Whether the prior fades as the rows do, so that new rows can join an old solution."""
