@@ -47,9 +47,9 @@ def _kind(values: Any) -> str:
 def check_finite(array: Array, name: str) -> None:
     """Refuse NaN, infinity and magnitudes whose squares overflow; one pass in the good case."""
     flat = array.ravel(order="K")
+    if np.vdot(flat, flat) < (1e280 if array.dtype == np.float64 else 1e28):  # neither NaN, nor infinite, nor huge
+        return  # (vdot, because it does not announce an overflow)
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.dot(flat, flat) < (1e280 if array.dtype == np.float64 else 1e28):  # neither NaN, nor infinite, nor huge
-            return
         if not np.isfinite(array).all():
             raise InputError(f"{name} contains NaN or infinity; drop or impute those rows before learning")
         largest = float(np.abs(array).max())

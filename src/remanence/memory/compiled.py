@@ -56,3 +56,70 @@ def rotate_rows(
             rest[j] = q * q * rest[j] + h * v[j] * v[j]
             errors[i, j] = y[j] / first  # (T1)
             errors[i + 1, j] = v[j] / second
+
+
+@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, nogil=True)
+def live_rows(
+    R: Array, W0: Array, X: Array, Y: Array, S: Array, C: Array, U: Array, done: int, k: int, scales: Array, W: Array
+) -> int:
+    """Add the images of rows done, …, k−1 (waiting.py, W1) and write the weights with k rows to W (W2).
+
+    R (d, d) column-major; scales = (forget, gain, smallest pivot, largest diagonal, spread of R, limit), the third and
+    fourth kept up to date. Returns the number of rows whose image can be trusted; W is written only if that is k.
+    """
+    d, c = W0.shape
+    forget, gain, spread, limit = scales[0], scales[1], scales[4], scales[5]
+    for i in range(done, k):
+        s = S[:, i]
+        own = forget ** (i + 1)
+        square = own * 0
+        for a in range(d):  # Rᵀs = x, down the columns of R
+            column = R[:, a]
+            total = X[i, a]
+            for b in range(a):
+                total -= column[b] * s[b]
+            s[a] = total / column[a]
+            square += s[a] * s[a]
+        own += gain * square
+        pivot = own
+        for j in range(i):
+            other = S[:, j]
+            total = own * 0
+            for a in range(d):
+                total += other[a] * s[a]
+            total *= gain
+            for b in range(j):
+                total -= C[j, b] * C[i, b]
+            C[i, j] = total / C[j, j]
+            pivot -= C[i, j] * C[i, j]
+        scales[2], scales[3] = min(scales[2], pivot), max(scales[3], own)
+        if not (scales[2] > 0 and scales[3] * spread <= limit * scales[2] < np.inf):  # false for NaN too
+            return int(i)
+        C[i, i] = np.sqrt(pivot)
+        for j in range(c):
+            total = Y[i, j]
+            for a in range(d):
+                total -= X[i, a] * W0[a, j]
+            for b in range(i):
+                total -= C[i, b] * U[b, j]
+            U[i, j] = total / C[i, i]
+    V, step = np.empty(k, R.dtype), np.empty(d, R.dtype)
+    for j in range(c):
+        for i in range(k - 1, -1, -1):
+            total = U[i, j]
+            for b in range(i + 1, k):
+                total -= C[b, i] * V[b]
+            V[i] = total / C[i, i]
+        step[:] = 0
+        for i in range(k):
+            s = S[:, i]
+            for a in range(d):
+                step[a] += V[i] * s[a]
+        for a in range(d - 1, -1, -1):  # R step = S V, up the columns of R
+            column = R[:, a]
+            step[a] /= column[a]
+            for b in range(a):
+                step[b] -= column[b] * step[a]
+        for a in range(d):
+            W[a, j] = W0[a, j] + gain * step[a]
+    return int(k)

@@ -99,7 +99,8 @@ def _as_a_block(root: Root, X: Array, Y: Array, scale: Array) -> tuple[Root, Arr
     (n, d), c, kind = X.shape, Y.shape[1], root.dtype
     scale = scale.astype(kind)[:, None]
     tpqrt, tpmqrt, _ = _lapack(kind.char)
-    factor, V, T, _ = tpqrt(0, min(d, 16), root.factor, column_major(X, scale), overwrite_a=1, overwrite_b=1)
+    panel = min(d, 24 if d < 512 else 16)
+    factor, V, T, _ = tpqrt(0, panel, root.factor, column_major(X, scale), overwrite_a=1, overwrite_b=1)
     top, low = np.zeros((d, c + n), kind, order="F"), np.zeros((n, c + n), kind, order="F")
     top[:, :c], low[:, :c] = root.target, Y * scale
     low[np.arange(n), c + n - 1 - np.arange(n)] = 1  # I with its columns reversed: QL becomes QR

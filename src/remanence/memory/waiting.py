@@ -16,6 +16,9 @@ from remanence.checks import Array
 from remanence.memory.root import Root, _lapack
 from remanence.memory.threads import one_thread
 
+NARROW = 160  # features up to which the compiled step beats LAPACK's calls
+LIMITS = {np.dtype(np.float64): 1e4, np.dtype(np.float32): 1e2}  # the condition of M times F's up to which M is trusted
+
 
 class Store:
     """Storage that successive states share: rows are only ever appended, never changed."""
@@ -110,6 +113,9 @@ class Waiting:
         assert store.base is not None and store.weights is not None
         if not k:
             return store.weights
+        if len(store.weights) <= NARROW:
+            with store.lock:
+                return _in_one_go(store, k, forget, gain)
         with one_thread:
             with store.lock:
                 while store.done < k and not store.broken:
@@ -119,6 +125,22 @@ class Waiting:
             V, info = _lapack(store.X.dtype.char)[2](store.C[:k, :k], store.U[:k], lower=1, trans=1)
             step = store.base.unwhitened(np.dot(store.S[:, :k], V))
         return None if info else store.weights + store.X.dtype.type(gain) * step
+
+
+def _in_one_go(store: Store, k: int, forget: float, gain: float) -> Array | None:
+    """The same in one compiled call: for a narrow factor the calls would take longer than the work."""
+    from remanence.memory.compiled import live_rows
+
+    assert store.base is not None and store.weights is not None
+    kind = store.X.dtype
+    scales = np.array([forget, gain, store.low, store.high, store.spread, LIMITS[kind]], kind)
+    W = np.empty_like(store.weights)
+    done = live_rows(
+        store.base.factor, store.weights, store.X, store.Y, store.S, store.C, store.U, store.done, k, scales, W
+    )
+    store.low, store.high = float(scales[2]), float(scales[3])
+    store.done, store.broken = max(store.done, done), store.broken or done < k
+    return W if done == k else None
 
 
 def _extend(store: Store, forget: float, gain: float) -> None:
@@ -133,8 +155,7 @@ def _extend(store: Store, forget: float, gain: float) -> None:
         row = _lapack(kind.char)[2](store.C[:i, :i], kind.type(gain) * np.dot(s, store.S[:, :i]), lower=1)[0]
     pivot = own - float(np.dot(row, row))
     store.low, store.high = min(store.low, pivot), max(store.high, own)  # M's pivots against M's own diagonal
-    limit = 1e4 if kind == np.float64 else 1e2
-    if not (store.low > 0 and store.high * store.spread <= limit * store.low < np.inf):  # false for NaN too
+    if not (store.low > 0 and store.high * store.spread <= LIMITS[kind] * store.low < np.inf):  # false for NaN too
         store.broken = True
         return
     root = np.sqrt(pivot)

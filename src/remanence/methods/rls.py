@@ -119,16 +119,28 @@ class RLS(SoftMethod):
 
     @quiet
     def weights(self, state: Any) -> Array:
+        W = self._solved(state)
+        check_result(W)
+        return read_only(W)
+
+    @quiet
+    def predict(self, state: Any, X: Any) -> Array:
+        W = self._solved(state)
+        answers = check_rows(X, len(W), W.dtype) @ W
+        check_result(answers)
+        return np.asarray(answers)
+
+    def _solved(self, state: Any) -> Array:
         if isinstance(state, Exact):
-            return read_only(state.W)
-        if state.known.weights is None:
+            return state.W
+        known: Known = state.known
+        if known.weights is None:
             W = None
             if self._recursive(state):
                 self._open_door(state)
                 W = state.waiting.weights(self.forget, self._fading.gain(state.count - state.waiting.count))
-            state.known.weights = self._posterior(state).solve() if W is None else W
-            check_result(state.known.weights)
-        return read_only(state.known.weights)
+            known.weights = self._posterior(state).solve() if W is None else W
+        return known.weights
 
     @quiet
     def variance(self, state: Any, X: Any) -> Array:
