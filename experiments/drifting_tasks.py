@@ -352,7 +352,7 @@ def make(quick: bool, folder: Path) -> Card:
             "Its own models, the last model": "a method with one model is asked about past tasks with the model it had "
             "when the task was learned, and with the model it has at the end",
         },
-        reference="A: trace Σ_{i|t} of kalman.backward_transfer, the theory (Theorem 7). ERRATA: positive backward "
+        reference="A: trace Σ_{i|t} of kalman.backward_transfer, the theory (Theorem 7). Put right: positive backward "
         "transfer holds in expectation under a right model; about 40 % of single runs get worse, a wrong A gives 5 "
         "times worse",
         tables=[*tables, *digits],
