@@ -350,3 +350,25 @@ def test_single_precision_is_not_spoilt_by_large_means():
     wide = rm.ContinualClassifier(rm.LowRankRLS(rank=65)).fit(X[a], y[a])
     wide.merge(rm.ContinualClassifier(rm.LowRankRLS(rank=65)).fit(X[b], y[b]))
     np.testing.assert_allclose(wide.decision_function(X), exact.decision_function(X), atol=1e-7)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_numbers_that_go_bad_after_the_door_are_refused_and_the_model_goes_on(digits, intercept):
+    """Absurd weights, or an encoder that answers NaN: refused, and what is learned afterwards is right."""
+    from sklearn.preprocessing import FunctionTransformer
+
+    X, y = digits
+    broken = {"now": False}
+    features = FunctionTransformer(lambda Z: Z * np.nan if broken["now"] else Z).fit(X)
+    for model in (rm.ContinualClassifier(fit_intercept=intercept), rm.ContinualClassifier(None, intercept, features)):
+        model.partial_fit(X[:900], y[:900])
+        with pytest.raises(rm.InputError):
+            model.partial_fit(X[900:], y[900:], sample_weight=np.full(len(y) - 900, 1e308))
+        if model.features is not None:
+            broken["now"] = True
+            with pytest.raises(rm.InputError, match="features"):
+                model.partial_fit(X[900:], y[900:])
+            broken["now"] = False
+        model.partial_fit(X[900:], y[900:])
+        joint = clone(model).fit(X, y)
+        np.testing.assert_allclose(model.decision_function(X), joint.decision_function(X), atol=1e-10)

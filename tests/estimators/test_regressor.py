@@ -101,3 +101,19 @@ def test_refusals_name_the_way_out():
     with pytest.raises(ValueError):
         model.partial_fit(X, np.full((50, 1), np.inf))
     np.testing.assert_array_equal(model.predict(X), before)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("as_given", [np.asarray, np.ndarray.tolist], ids=["array", "list"])
+def test_magnitudes_that_would_overflow_are_refused_and_the_model_goes_on(intercept, as_given):
+    X, Y = samples(400)
+    for bad_X, bad_Y in [(X * 1e200, Y), (X, Y * 1e200)]:
+        model = rm.ContinualRegressor(fit_intercept=intercept)
+        with pytest.raises(rm.InputError, match="within"):
+            model.fit(as_given(bad_X), as_given(bad_Y))
+        model.partial_fit(X[:200], Y[:200])
+        with pytest.raises(rm.InputError, match="within"):
+            model.partial_fit(as_given(bad_X), as_given(bad_Y))
+        model.partial_fit(X[200:], Y[200:])
+        expected = rm.ContinualRegressor(fit_intercept=intercept).fit(X, Y).predict(X)
+        np.testing.assert_allclose(model.predict(X), expected, rtol=1e-8)

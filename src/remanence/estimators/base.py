@@ -67,14 +67,12 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _check_X(self, X: Any, reset: bool) -> Array:
         """X as the method wants it: checked, passed through the frozen features, with the column of ones."""
-        if not reset and self._familiar(X):
-            check_finite(X, "X")
-        else:
+        if reset or not self._familiar(X):
             X = refused_as_input_error(validate_data, self, X, reset=reset, **self._wanted())
         return self._design(X, reset)
 
     def _familiar(self, X: Any) -> bool:
-        """Whether X is just what this model learned before, so that a full check has nothing to find but NaN."""
+        """Whether X is just what this model learned before, so that a full check has nothing to find."""
         return (
             type(X) is np.ndarray
             and X.ndim == 2
@@ -108,6 +106,7 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
                 raise InputError(
                     "expected `features` to be a fitted transformer; fit it before, it stays frozen"
                 ) from None
+        check_finite(X, "X" if self.features is None else "the features")
         if not self.fit_intercept:
             return X
         soft = isinstance(self._method(), SoftMethod)
@@ -134,10 +133,11 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
         """The state with samples learned; a weight of 2 is the same as meeting the sample twice in a row."""
         method = self._method()
         if isinstance(method, SoftMethod):
-            rows, aims = weighted(design, weights), weighted(targets, weights)
-            if weights is not None or self.fit_intercept:  # rows of our own making, not the caller's
-                return method.absorb(state, rows, np.array(aims, order="F"))
-            return method.update(state, rows, aims, donate=True)
+            if weights is not None:  # weighted rows are new numbers: they go through the door again
+                return method.update(state, weighted(design, weights), weighted(targets, weights), donate=True)
+            if self.fit_intercept:  # rows of our own making, checked already, not the caller's
+                return method.absorb(state, design, np.array(targets, order="F"))
+            return method.update(state, design, targets, donate=True)
         if weights is None:
             return method.update(state, design, targets, donate=True)
         if isinstance(method, LMS):
@@ -243,7 +243,10 @@ def _settings(method: Any) -> dict[str, Any]:
 
 def weighted(rows: Array, weights: Array | None) -> Array:
     """Rows times the root of their weights, as least squares wants them."""
-    return rows if weights is None else rows * np.sqrt(weights)[:, None].astype(rows.dtype)
+    if weights is None:
+        return rows
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused at the door
+        return np.asarray(rows * np.sqrt(weights)[:, None].astype(rows.dtype))
 
 
 def positive(design: Array, targets: Array, weights: Array | None) -> tuple[Array, Array, Array | None]:

@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from remanence.checks import Array, check_finite
+from remanence.checks import Array
 from remanence.errors import InputError
 from remanence.estimators.base import ContinualEstimator, positive, weighted
 from remanence.estimators.validation import refused_as_input_error
@@ -72,7 +72,6 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
             self._current()
         with self._unchanged_if_refused():
             if not fresh and self._familiar(X):
-                check_finite(X, "X")
                 refused_as_input_error(check_consistent_length, X, y)
             else:
                 X, y = refused_as_input_error(validate_data, self, X, y, reset=fresh, **self._wanted())

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from remanence.checks import Array
+from remanence.checks import Array, check_finite
 from remanence.errors import InputError
 from remanence.estimators.base import ContinualEstimator, positive, weighted
 from remanence.estimators.validation import refused_as_input_error
@@ -68,6 +68,7 @@ class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[mi
         )
         flat = y.ndim == 1
         Y = np.asarray(y, self._dtype()).reshape(len(y), -1)
+        check_finite(Y, "y")
         if not fresh and Y.shape[1] != self._outputs():
             raise InputError(f"expected y with {self._outputs()} outputs as before, got {Y.shape[1]}")
         weights = self._check_weights(sample_weight, X)
