@@ -1,7 +1,7 @@
 """One BLAS thread for triangular factors: their steps are too small to share.
 
-On a quiet machine a second thread gains a fold little; on a busy one each of its thousands of small products waits for a
-thread that does not run, and the fold takes many times as long.
+On a quiet machine a second thread gains a fold little; on a busy one each of its thousands of small products waits
+for a thread that does not run, and the fold takes many times as long.
 
 The number of threads belongs to the whole process, so it is lowered when the first of our calls needs it and put back
 when the last one is done, whichever Python threads they run in.
