@@ -31,6 +31,7 @@ PUBLIC = [
     "RandomFeatures",
     "Replay",
     "Task",
+    "certificates",
     "deep",
     "evaluate",
     "evaluation",

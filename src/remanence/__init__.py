@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from remanence import deep, evaluation, kalman, streams
+    from remanence import certificates, deep, evaluation, kalman, streams
     from remanence.errors import FileError, InputError, MissingDependency, NumericalError
     from remanence.estimators import (
         ContinualClassifier,
@@ -52,6 +52,7 @@ _HOMES = {
     "NumericalError": "errors",
 }
 _ROOMS = {
+    "certificates": "remanence.certificates",
     "deep": "remanence.deep",
     "evaluation": "remanence.evaluation",
     "kalman": "remanence.kalman",
@@ -82,6 +83,7 @@ __all__ = [
     "RandomFeatures",
     "Replay",
     "Task",
+    "certificates",
     "deep",
     "evaluate",
     "evaluation",

@@ -1,0 +1,11 @@
+"""Every theorem of the paper as a function that returns its evidence; the same functions certify a run of yours.
+
+verify       every claim on hard and random data        catalogue    the list of claims
+certify      what is guaranteed for a learner and a stream of your own
+"""
+
+from remanence.certificates.catalogue import Claim, catalogue
+from remanence.certificates.certificate import Certificate
+from remanence.certificates.verify import verify
+
+__all__ = ["Certificate", "Claim", "catalogue", "verify"]

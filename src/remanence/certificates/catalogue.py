@@ -1,0 +1,83 @@
+"""The list of claims: one function each, named as the claim, in the room that follows the paper.
+
+    @claim("ICL reaches the minimum-norm solution", source="Theorem 5", instances=consistent, edge=("ICL", "Min-Norm"))
+    def icl_reaches_the_minimum_norm_solution(X, Y, method=ICL()) -> Evidence: ...
+
+A check takes plain data and, with a default, the method it examines, so that a damaged one can be handed in. It returns
+its evidence; the decorator turns that into a certificate with the words of the claim.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import wraps
+from importlib import import_module
+from typing import Any, ParamSpec
+
+import numpy as np
+
+from remanence.certificates.certificate import Certificate, Evidence, Kind
+from remanence.certificates.method_map import Edge, edge_between
+
+P = ParamSpec("P")
+Instances = Callable[[np.random.Generator], Iterable[dict[str, Any]]]  # hard ones first, then random ones without end
+
+# In the order of the paper.
+ROOMS = (
+    "lms",  # one a line
+)
+
+_CLAIMS: dict[str, "Claim"] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A statement of the paper (or one that completes it), with the function that checks it and what to try it on."""
+
+    name: str
+    statement: str
+    source: str
+    kind: Kind
+    room: str
+    edge: Edge | None
+    conditions: tuple[str, ...]
+    check: Callable[..., Certificate]
+    instances: Instances
+
+
+def claim(
+    statement: str,
+    *,
+    source: str,
+    instances: Instances,
+    kind: Kind = "identity",
+    edge: Edge | None = None,
+    conditions: tuple[str, ...] = (),
+) -> Callable[[Callable[P, Evidence]], Callable[P, Certificate]]:
+    """Register a check; what it returns becomes a certificate under this statement."""
+    if edge is not None:
+        assert edge_between(*edge) is not None, f"the map has no line between {edge[0]} and {edge[1]}"
+        edge = edge_between(*edge)
+
+    def register(check: Callable[P, Evidence]) -> Callable[P, Certificate]:
+        name = check.__name__
+        assert name not in _CLAIMS, f"two claims are named {name}"
+        assert all(statement != known.statement for known in _CLAIMS.values()), f"claimed twice: {statement}"
+
+        @wraps(check)
+        def certified(*args: P.args, **kwargs: P.kwargs) -> Certificate:
+            found = check(*args, **kwargs)
+            given = (*conditions, *found.conditions)
+            return Certificate(statement, source, given, found.measured, found.allowed, kind, name, found.unmet)
+
+        room = check.__module__.rpartition(".")[2]
+        _CLAIMS[name] = Claim(name, statement, source, kind, room, edge, conditions, certified, instances)
+        return certified
+
+    return register
+
+
+def catalogue() -> tuple[Claim, ...]:
+    """Every claim, in the order of the paper."""
+    for room in ROOMS:
+        import_module(f"remanence.certificates.{room}")
+    return tuple(sorted(_CLAIMS.values(), key=lambda known: ROOMS.index(known.room)))  # (sorting is stable)

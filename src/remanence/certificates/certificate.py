@@ -1,0 +1,158 @@
+"""A certificate: what a claim says, where it stands, under which conditions, and what was measured on this run.
+
+    u = eps/2,   γ(n) = n u / (1 − n u)                                          (C1)   n roundings in a row
+    |computed − exact| ≤ γ(n) κ |exact|                                          (C2)   κ: how much a problem magnifies
+
+It is evidence on an instance, not a proof. Three kinds: an *identity* is equal up to rounding, and what rounding may do
+is (C2) with the condition number the conditions name; a *bound* compares the two sides of an inequality on this run; a
+*statistical* one compares a mean over seeds with what it should be, within an interval whose error rate is named.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from remanence.checks import Array, check_number, check_numbers
+from remanence.errors import InputError
+
+Kind = Literal["identity", "bound", "statistical"]
+Status = Literal["holds", "fails", "does not apply"]
+
+ERROR_RATE = 1e-6  # of a statistical certificate: how often chance alone makes a true claim fail
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Evidence for one claim; `unmet` names the condition that kept it from applying, if one did."""
+
+    claim: str
+    source: str
+    conditions: tuple[str, ...]
+    measured: float
+    allowed: float
+    kind: Kind = "identity"
+    name: str = ""
+    unmet: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise InputError(f"expected kind to be one of {', '.join(get_args(Kind))}, got {self.kind!r}")
+        object.__setattr__(self, "conditions", tuple(self.conditions))
+        object.__setattr__(self, "measured", float(self.measured))
+        object.__setattr__(self, "allowed", float(self.allowed))
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim applies and was met; never when a number is NaN."""
+        return not self.unmet and bool(self.measured <= self.allowed)
+
+    @property
+    def status(self) -> Status:
+        """ "holds", "fails" or "does not apply"."""
+        return "does not apply" if self.unmet else "holds" if self.holds else "fails"
+
+    @property
+    def strain(self) -> float:
+        """Measured as a share of what is allowed: at most 1 when it holds, infinite when it is not a number."""
+        if np.isnan(self.measured) or np.isnan(self.allowed):
+            return float("inf")
+        if self.allowed > 0:
+            return self.measured / self.allowed
+        return 0.0 if self.measured <= self.allowed else float("inf")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The certificate as plain JSON; infinity and NaN, which JSON lacks, become text."""
+        return {
+            "name": self.name,
+            "claim": self.claim,
+            "source": self.source,
+            "kind": self.kind,
+            "conditions": list(self.conditions),
+            "measured": _plain(self.measured),
+            "allowed": _plain(self.allowed),
+            "holds": self.holds,
+            "status": self.status,
+            "unmet": self.unmet,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Certificate":
+        """The certificate that `to_dict` wrote down."""
+        try:
+            texts = (str(data["claim"]), str(data["source"]))
+            numbers = (float(data["measured"]), float(data["allowed"]))
+            return cls(*texts, tuple(data["conditions"]), *numbers, data["kind"], str(data["name"]), str(data["unmet"]))
+        except (KeyError, TypeError, ValueError) as problem:
+            raise InputError(f"expected a dictionary made by Certificate.to_dict, got {problem!r}") from None
+
+    def __str__(self) -> str:
+        given = f"; {', '.join(self.conditions)}" if self.conditions else ""
+        if self.unmet:
+            return f"{self.claim} ({self.source}): does not apply, as {self.unmet}"
+        verdict = "holds" if self.holds else "FAILS"
+        sign = "≤" if self.measured <= self.allowed else "is not within"
+        said = {
+            "identity": f"off by {self.measured:.1e}, rounding may do {self.allowed:.1e}",
+            "bound": f"{self.measured:.3g} {sign} {self.allowed:.3g}",
+            "statistical": f"{self.measured:.2e} from what is expected, chance may do {self.allowed:.2e}",
+        }[self.kind]
+        return f"{self.claim} ({self.source}): {verdict}, {said}{given}"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a check measured, what is allowed, and what it depended on; `unmet` if the claim does not apply at all."""
+
+    measured: float
+    allowed: float
+    conditions: tuple[str, ...] = ()
+    unmet: str = ""
+
+
+def not_applicable(condition: str) -> Evidence:
+    """The evidence of a check that met a case its claim is not about."""
+    return Evidence(float("nan"), float("nan"), unmet=condition)
+
+
+def rounding(kappa: float, size: float) -> float:
+    """What rounding may do, relative to the exact answer (C2).
+
+    `kappa` is the condition number of what is computed; `size` counts the operations in a row that one number of the
+    answer goes through, like rows × features. No constant is left to choose.
+    """
+    kappa, size = check_number(kappa, "kappa", closed=True), check_number(size, "size", closed=True)
+    lost = size * float(np.finfo(float).eps) / 2
+    return kappa * lost / (1 - lost) if lost < 1 else float("inf")
+
+
+def condition(X: Array) -> float:
+    """The condition number of the rows of X among the directions they span: largest over smallest singular value."""
+    strengths = np.linalg.svd(X, compute_uv=False)
+    seen = strengths[strengths > max(X.shape) * np.finfo(float).eps * strengths[0]] if strengths[0] > 0 else strengths
+    return float(seen[0] / seen[-1]) if seen[-1] > 0 else 1.0
+
+
+def difference(computed: Array, exact: Array, scale: float | None = None) -> float:
+    """‖computed − exact‖ relative to `scale`, which is ‖exact‖ unless given; NaN stays NaN, and a NaN never holds."""
+    size = float(np.linalg.norm(exact)) if scale is None else scale
+    return float(np.linalg.norm(np.asarray(computed) - exact)) / max(size, float(np.finfo(float).tiny))
+
+
+def interval(samples: Array, low: float, high: float, error_rate: float = ERROR_RATE) -> float:
+    """Half the width of an interval around the mean of independent samples in [low, high] that misses the true mean
+    with at most this probability (empirical Bernstein, Maurer and Pontil 2009): no normality is assumed.
+    """
+    samples = check_numbers(samples, "samples", np.float64)
+    if samples.ndim != 1 or len(samples) < 2:
+        raise InputError(f"expected at least two samples of shape (n,), got {samples.shape}")
+    if not (samples.min() >= low and samples.max() <= high):
+        raise InputError(f"expected samples in [{low:g}, {high:g}], got [{samples.min():g}, {samples.max():g}]")
+    n, surprise = len(samples), np.log(4 / check_number(error_rate, "error_rate", high=1.0))
+    spread = np.sqrt(2 * samples.var(ddof=1) * surprise / n)
+    return float(spread + 7 * (high - low) * surprise / (3 * (n - 1)))
+
+
+def _plain(value: float) -> float | str:
+    return value if np.isfinite(value) else str(value)
