@@ -23,7 +23,9 @@ Instances = Callable[[np.random.Generator], Iterable[dict[str, Any]]]  # hard on
 
 # In the order of the paper.
 ROOMS = (
-    "lms",  # one a line
+    "lms",
+    "lms_expected",
+    "lms_recurring",
 )
 
 _CLAIMS: dict[str, "Claim"] = {}
