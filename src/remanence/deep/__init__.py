@@ -10,5 +10,9 @@ except ImportError as error:
     ) from error
 
 from remanence.deep.encoder import Encoder
+from remanence.deep.gradient_projection import GradientProjection
+from remanence.deep.guard import Guard
+from remanence.deep.guard_report import GuardReport, LayerReport
+from remanence.deep.owm import OWM
 
-__all__ = ["Encoder"]
+__all__ = ["OWM", "Encoder", "GradientProjection", "Guard", "GuardReport", "LayerReport"]

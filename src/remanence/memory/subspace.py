@@ -66,17 +66,29 @@ class Subspace:
                 rest = rest - u @ (u.T @ rest)
         return Subspace(basis)
 
-    def extended_to(self, V: Any, energy: float) -> "Subspace":
-        """With the fewest leading directions of V that leave at most 1 − energy of ‖V‖² outside the subspace."""
+    def extended_to(self, V: Any, energy: float, tolerance: float = 0.0) -> "Subspace":
+        """With the fewest leading directions of V that leave at most 1 − energy of ‖V‖² outside the subspace.
+
+        Energy 1 keeps every direction of V that stands above `tolerance`·‖V‖ (never finer than rounding).
+        """
         check_number(energy, "energy", high=np.nextafter(1.0, 2.0), hint="1 keeps every direction")
         xp = namespace(V)
-        if energy == 1.0:
-            return self.extended(V)
         left, strength, _ = xp.linalg.svd(self.away(V), full_matrices=False)
         total = float((V**2).sum())
-        missing = [float(m) for m in xp.flip(xp.cumsum(xp.flip(strength**2, (0,)), 0), (0,))] + [0.0]
-        kept = next(k for k, m in enumerate(missing) if m <= (1 - energy) * total)
-        return self.extended(left[:, :kept]) if kept else self
+        if energy == 1.0:
+            kept = int((strength > effective_tolerance(tolerance, V) * total**0.5).sum())
+        else:
+            missing = [float(m) for m in xp.flip(xp.cumsum(xp.flip(strength**2, (0,)), 0), (0,))] + [0.0]
+            kept = next(k for k, m in enumerate(missing) if m <= (1 - energy) * total)
+        return self._joined(left[:, : min(kept, self.features - self.rank)]) if kept else self
+
+    def _joined(self, V: Any) -> "Subspace":
+        """With orthonormal columns that are new up to rounding; a faint one may have picked up old directions (S1)."""
+        xp = namespace(V)
+        for _ in range(2):
+            V = self.away(V)
+            V = xp.linalg.qr(V[:, xp.linalg.norm(V, axis=0) > 0.5])[0]
+        return Subspace(xp.concatenate([self.basis, V], axis=1))
 
     def truncated(self, strength: Any, rank: int | None = None, energy: float | None = None) -> tuple["Subspace", Any]:
         """The strongest directions: at most `rank` of them, or enough for `energy` of the sum of squared strengths."""

@@ -1,0 +1,188 @@
+"""The weight matrices inside a module, and the inputs each of them multiplies.
+
+    y = W x + b = [W b] [x; 1]                     (L1)   a bias is a weight on the constant input one
+    conv(x)_p = W · patch_p(x) + b                 (L2)   a convolution is a matrix on patches, one matrix a group
+
+What a layer answers on an input moves only by what its change of [W b] makes of that input, so the inputs are all
+that a memory of a layer needs.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Rows = dict[str, Tensor]  # of each matrix: its inputs (groups, n, inputs), without the constant one
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A weight of a module seen as one matrix a group, (groups, outputs, inputs), with its bias beside it."""
+
+    name: str
+    module: nn.Module
+    groups: int = 1
+    part: slice = field(default_factory=lambda: slice(None))  # rows of the weight, where several matrices share it
+    weight_name: str = "weight"
+    bias_name: str = "bias"
+    gradient: bool = False  # the same view of the gradients instead
+
+    @property
+    def weight(self) -> Tensor:
+        """The matrix of each group, (g, out, in): a view of the parameter wherever its memory allows one."""
+        weight = self._tensor(self.weight_name)[self.part]
+        return weight.reshape(self.groups, len(weight) // self.groups, -1)
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The bias of each group, (g, out)."""
+        if getattr(self.module, self.bias_name) is None:
+            return None
+        return self._tensor(self.bias_name)[self.part].reshape(self.groups, -1)
+
+    def write(self, weight: Tensor) -> None:
+        """Put back a weight that `reshape` had to copy."""
+        mine = self._tensor(self.weight_name)[self.part]
+        if mine.data_ptr() != weight.data_ptr():
+            mine.copy_(weight.reshape(mine.shape))
+
+    def _tensor(self, name: str) -> Tensor:
+        parameter: nn.Parameter = getattr(self.module, name)
+        if not self.gradient:
+            return parameter.detach()
+        return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        both = [getattr(self.module, self.weight_name), getattr(self.module, self.bias_name)]
+        return [p for p in both if p is not None]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(groups, outputs, inputs with the constant one)."""
+        groups, outputs, inputs = self.weight.shape
+        return groups, outputs, inputs + (self.bias is not None)
+
+    def values(self) -> Tensor:
+        """[W b] of each group in float64 on the CPU, (g, out, in + 1) (L1)."""
+        bias = self.bias
+        whole = self.weight if bias is None else torch.cat([self.weight, bias[:, :, None]], dim=2)
+        return whole.to("cpu", torch.float64, copy=True)
+
+    def completed(self, rows: Tensor) -> Tensor:
+        """Inputs in float64 on the CPU, with the constant one where there is a bias (L1)."""
+        rows = rows.detach().to("cpu", torch.float64)
+        return rows if self.bias is None else nn.functional.pad(rows, (0, 1), value=1.0)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A module whose calls show the inputs of some matrices."""
+
+    module: nn.Module
+    matrices: tuple[Matrix, ...]
+    rows: Callable[..., Rows]  # of a call's arguments
+
+
+def linear(name: str, module: nn.Linear) -> Watched:
+    return Watched(module, (Matrix(name, module),), lambda input: {name: input.flatten(0, -2)[None]})
+
+
+def convolution(name: str, module: nn.Module) -> Watched:
+    matrix = Matrix(name, module, groups=int(module.groups))  # type: ignore[arg-type]
+    return Watched(module, (matrix,), lambda input: {name: patches(input, module)})
+
+
+def patches(x: Tensor, conv: Any) -> Tensor:
+    """What the kernel sees at each place of each image, (groups, images × places, inputs of a group) (L2)."""
+    spatial = len(conv.kernel_size)
+    if x.dim() == spatial + 1:  # a single image without a batch axis
+        x = x[None]
+    if conv.padding_mode == "zeros":
+        x = nn.functional.pad(x, conv._reversed_padding_repeated_twice)
+    else:
+        x = nn.functional.pad(x, conv._reversed_padding_repeated_twice, mode=conv.padding_mode)
+    x = x.contiguous()
+    places = [
+        (size - dilation * (kernel - 1) - 1) // stride + 1
+        for size, kernel, stride, dilation in zip(
+            x.shape[2:], conv.kernel_size, conv.stride, conv.dilation, strict=True
+        )
+    ]
+    steps = x.stride()[2:]
+    view = x.as_strided(
+        (len(x), x.shape[1], *places, *conv.kernel_size),
+        (
+            *x.stride()[:2],
+            *(s * step for s, step in zip(conv.stride, steps, strict=True)),
+            *(d * step for d, step in zip(conv.dilation, steps, strict=True)),
+        ),
+    )
+    view = view.reshape(len(x), conv.groups, -1, *view.shape[2:])  # (n, g, in/g, *places, *kernel)
+    order = (1, 0, *range(3, 3 + spatial), 2, *range(3 + spatial, 3 + 2 * spatial))
+    rows = view.permute(order)  # (g, n, *places, in/g, *kernel)
+    return rows.reshape(conv.groups, len(x) * places_in(places), -1)
+
+
+def places_in(sizes: list[int]) -> int:
+    return int(torch.Size(sizes).numel())
+
+
+def attention(name: str, module: nn.MultiheadAttention) -> Watched:
+    """The four projections of torch's own attention, whose inner products call no submodule we could watch."""
+    width = module.embed_dim
+    parts: list[Matrix] = []
+    for i, letter in enumerate("qkv"):
+        rows_of_it = slice(i * width, (i + 1) * width)
+        if module._qkv_same_embed_dim:
+            parts.append(Matrix(f"{name}.{letter}", module, 1, rows_of_it, "in_proj_weight", "in_proj_bias"))
+        else:
+            parts.append(Separate(f"{name}.{letter}", module, 1, rows_of_it, f"{letter}_proj_weight", "in_proj_bias"))
+    out = Matrix(f"{name}.out_proj", module.out_proj)
+    identity = torch.eye(width)
+
+    def rows(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Rows:
+        like = module.out_proj.weight
+        plain = {"out_proj.weight": identity.to(like)}
+        if module.out_proj.bias is not None:
+            plain["out_proj.bias"] = torch.zeros_like(module.out_proj.bias)
+        mixed = torch.func.functional_call(module, plain, (query, key, value, *args), kwargs)[0]
+        seen = (query, key, value, mixed)
+        return {m.name: x.reshape(1, -1, x.shape[-1]) for m, x in zip((*parts, out), seen, strict=True)}
+
+    return Watched(module, (*parts, out), rows)
+
+
+class Separate(Matrix):
+    """A whole weight of its own whose bias is a part of a shared one."""
+
+    @property
+    def weight(self) -> Tensor:
+        return self._tensor(self.weight_name)[None]
+
+    def write(self, weight: Tensor) -> None:
+        """Nothing to put back: the view never copies."""
+
+
+Rule = Callable[[str, Any], Watched]
+RULES: dict[type[nn.Module], Rule] = {
+    nn.Linear: linear,
+    nn.Conv1d: convolution,
+    nn.Conv2d: convolution,
+    nn.Conv3d: convolution,
+    nn.MultiheadAttention: attention,
+}
+
+
+def watched_in(model: nn.Module) -> Iterator[Watched]:
+    """Every module of the model that a rule knows and that computes as its class does."""
+    inside: set[nn.Module] = set()
+    for name, module in model.named_modules():
+        for kind, rule in RULES.items():
+            if isinstance(module, kind) and type(module).forward is kind.forward and module not in inside:
+                if isinstance(module, nn.MultiheadAttention):
+                    inside.add(module.out_proj)
+                if isinstance(getattr(module, "weight", None), nn.Parameter) or kind is nn.MultiheadAttention:
+                    yield rule(name or kind.__name__.lower(), module)
