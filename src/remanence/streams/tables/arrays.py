@@ -1,0 +1,74 @@
+"""NPZ: one array of rows (n, d), and beside it arrays of n labels, by name."""
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from remanence.errors import InputError
+from remanence.streams.tables.table import ROWS_AT_ONCE, Piece, Rows, Table, hash_of_bytes
+
+
+def read(path: Path) -> "ArrayTable":
+    return ArrayTable(path)
+
+
+class ArrayTable(Table):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.arrays = _loaded(path)
+        wide = [name for name, a in self.arrays.items() if a.ndim == 2]
+        if len(wide) != 1 and "X" not in wide:
+            raise InputError(
+                f"expected {path.name} to hold one array of rows (n, features), or one named X, got "
+                f"{ {name: a.shape for name, a in self.arrays.items()} }"
+            )
+        self.rows = "X" if "X" in wide else wide[0]
+        X = self.arrays[self.rows]
+        if X.dtype.kind not in "fiub":
+            raise InputError(f"expected the array {self.rows} of {path.name} to hold numbers, got {X.dtype}")
+        aside = [n for n, a in self.arrays.items() if n != self.rows and a.ndim == 1 and len(a) == len(X)]
+        self.columns = (*(f"{self.rows}{i}" for i in range(X.shape[1])), *aside)
+
+    def pieces(self) -> Sequence[Piece]:
+        if not len(self.arrays[self.rows]):
+            raise InputError(f"the array {self.rows} of {self.path.name} has no rows; expected at least one")
+        return (ArrayPiece(self),)
+
+
+class ArrayPiece(Piece):
+    def __init__(self, table: ArrayTable) -> None:
+        self.table, self.path, self.name = table, table.path, table.path.name
+
+    def fingerprint(self) -> str:
+        return hash_of_bytes(self.path)
+
+    def blocks(self, columns: Sequence[str], labels: Sequence[str] = ()) -> Iterator[Rows]:
+        self.table.require([*columns, *labels])
+        X = self.table.arrays[self.table.rows]
+        own = {f"{self.table.rows}{i}": i for i in range(X.shape[1])}
+        where = [own.get(c) for c in columns]
+        for i in range(0, len(X), ROWS_AT_ONCE):
+            part = slice(i, i + ROWS_AT_ONCE)
+            if where == list(range(X.shape[1])):
+                block = X[part].astype(np.float64)
+            else:
+                picked = [
+                    X[part, j] if j is not None else self.table.arrays[c][part]
+                    for c, j in zip(columns, where, strict=True)
+                ]
+                block = np.column_stack(picked).astype(np.float64)
+            aside = [self.table.arrays[c][part] for c in labels]
+            yield Rows(block, (aside[0] if len(aside) == 1 else np.column_stack(aside)) if aside else None, i)
+
+
+def _loaded(path: Path) -> dict[str, Any]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError) as problem:
+        raise InputError(
+            f"{path.name} is not an NPZ file of plain arrays: {problem}; save it with numpy.savez, without objects"
+        ) from None

@@ -1,0 +1,163 @@
+"""What every table is: named columns of numbers, beside one of labels, in pieces that are learned whole or not at all.
+
+A file is one piece; a Parquet file is one piece a row group. A piece has a fingerprint of its bytes, so that data are
+known by what they hold and not by what they are called.
+"""
+
+import glob
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from remanence.checks import Array
+from remanence.errors import FileError, InputError
+
+FORMATS = {".csv": "text", ".tsv": "text", ".npz": "arrays", ".parquet": "parquet", ".pq": "parquet"}
+ROWS_AT_ONCE = 8192
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A block of rows: numbers of the asked columns and what stands in the label columns, missing ones as NaN."""
+
+    X: Array  # (n, d) float64
+    labels: Array | None  # (n,) or (n, k): text, whole numbers or real numbers, as the file has them
+    first: int  # the number of its first row within the piece, from 0
+
+    def complete(self) -> Array:
+        """Which rows have no missing entry, (n,)."""
+        whole: Array = np.asarray(np.isfinite(self.X).all(axis=1))
+        if self.labels is not None:
+            if self.labels.dtype.kind == "f":
+                whole &= np.isfinite(self.labels.reshape(len(whole), -1)).all(axis=1)
+            elif self.labels.dtype.kind in "OU":
+                whole &= (self.labels.reshape(len(whole), -1) != "").all(axis=1)
+        return whole
+
+    def only(self, chosen: Array) -> "Rows":
+        return Rows(self.X[chosen], None if self.labels is None else self.labels[chosen], self.first)
+
+
+class Piece(ABC):
+    """The smallest part of a table that is learned whole or not at all."""
+
+    path: Path
+    name: str
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A hash of what it holds."""
+
+    @abstractmethod
+    def blocks(self, columns: Sequence[str], labels: Sequence[str] = ()) -> Iterator[Rows]:
+        """Its rows, some thousand at a time: the numbers of `columns`, in this order, and the label columns."""
+
+
+class Table(ABC):
+    """A file of named columns."""
+
+    path: Path
+    columns: tuple[str, ...]
+
+    @abstractmethod
+    def pieces(self) -> Sequence[Piece]:
+        """The pieces in the order of the file; a table without rows is refused."""
+
+    def features(self, labels: Sequence[str] = (), ignored: Sequence[str] = ()) -> tuple[str, ...]:
+        """The columns that are neither labels nor ignored."""
+        self.require([*labels, *ignored])
+        kept = tuple(c for c in self.columns if c not in labels and c not in ignored)
+        if not kept:
+            raise InputError(f"expected {self.path.name} to have columns beside {[*labels, *ignored]}, got none")
+        return kept
+
+    def require(self, columns: Iterable[str]) -> None:
+        """Refuse a table that lacks one of the columns."""
+        missing = [c for c in columns if c not in self.columns]
+        if missing:
+            raise InputError(
+                f"expected {self.path.name} to have the column{'s' if len(missing) > 1 else ''} "
+                f"{', '.join(map(repr, missing[:5]))}{' …' if len(missing) > 5 else ''}; it has "
+                f"{', '.join(map(repr, self.columns[:10]))}{' …' if len(self.columns) > 10 else ''}"
+            )
+
+
+def open_table(path: Path | str) -> Table:
+    """The table in a file, by the ending of its name; a file that is something else is refused."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileError(f"cannot read {path}: {'it is a folder' if path.is_dir() else 'there is no such file'}")
+    kind = FORMATS.get(path.suffix.lower())
+    if kind is None:
+        raise InputError(f"expected a file ending in {', '.join(FORMATS)}, got {path.name}; convert it first")
+    if path.stat().st_size == 0:
+        raise InputError(f"{path.name} is empty; expected a table with at least one row")
+    found = _sniffed(path)
+    if found != kind and not (kind == "text" and found is None):
+        looks = {"arrays": "an NPZ (zip) file", "parquet": "a Parquet file", None: "something else"}[found]
+        raise InputError(f"{path.name} is not what its name says: it holds {looks}; rename or convert it")
+    opened: Table = import_module(f"remanence.streams.tables.{kind}").read(path)
+    if len(set(opened.columns)) < len(opened.columns):
+        twice = sorted({c for c in opened.columns if opened.columns.count(c) > 1})
+        raise InputError(f"expected column names that differ in {path.name}, got {twice} more than once; rename them")
+    return opened
+
+
+def _sniffed(path: Path) -> str | None:
+    """The format a file's first bytes tell, or None."""
+    with path.open("rb") as file:
+        start = file.read(4)
+    return {b"PAR1": "parquet", b"PK\x03\x04": "arrays"}.get(start)
+
+
+def expand_paths(patterns: Iterable[Path | str]) -> list[Path]:
+    """The files that names and patterns such as 'data/*.csv' stand for, each once, in the order given."""
+    found: dict[Path, None] = {}
+    for pattern in map(str, patterns):
+        if Path(pattern).exists() or not glob.has_magic(pattern):
+            found[Path(pattern)] = None
+            continue
+        matches = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 (patterns may be absolute)
+        if not matches:
+            raise FileError(f"cannot find {pattern}: no file matches this pattern")
+        found.update({Path(match): None for match in matches if Path(match).is_file()})
+    return list(found)
+
+
+def hash_of_bytes(path: Path, spans: Iterable[tuple[int, int]] | None = None, salt: str = "") -> str:
+    """SHA-256 of a file, or of some (start, length) spans of it, without reading it all at once."""
+    digest = hashlib.sha256(salt.encode())
+    with path.open("rb") as file:
+        for start, length in spans if spans is not None else [(0, path.stat().st_size)]:
+            file.seek(start)
+            while length > 0:
+                part = file.read(min(length, 1 << 20))
+                if not part:
+                    break
+                digest.update(part)
+                length -= len(part)
+    return digest.hexdigest()
+
+
+def as_labels(values: Any) -> Array:
+    """Label values as text, whole numbers or real numbers; numbers come as text in CSV files and are told apart."""
+    array = np.asarray(values)
+    if array.dtype.kind == "b":
+        return array.astype(str)
+    if array.dtype.kind not in "OU":
+        return array
+    text = np.char.strip(array.astype(str))
+    try:
+        whole = text.astype(np.int64)
+    except (ValueError, OverflowError):
+        try:
+            return text.astype(np.float64)
+        except ValueError:
+            return text
+    return whole if (whole.astype(str) == text).all() else text  # '01' is a code and not the number 1

@@ -1,0 +1,104 @@
+"""CSV: a header of column names, then rows of numbers with labels; commas, semicolons or tabs."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from remanence.checks import Array
+from remanence.errors import InputError
+from remanence.streams.tables.table import ROWS_AT_ONCE, Piece, Rows, Table, hash_of_bytes
+
+MISSING = {"", "na", "n/a", "nan", "null", "none"}
+
+
+def read(path: Path) -> "TextTable":
+    return TextTable(path)
+
+
+class TextTable(Table):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        lines = _lines(path)
+        header = next(lines, None)
+        if header is None:
+            raise InputError(f"{path.name} is empty; expected a line of column names and then rows")
+        self.columns = tuple(name.strip() for name in header)
+        if any(_is_number(name) for name in self.columns):
+            raise InputError(
+                f"expected the first line of {path.name} to name the columns, got numbers ({', '.join(header[:3])} …); "
+                "add a header line"
+            )
+
+    def pieces(self) -> Sequence[Piece]:
+        return (TextPiece(self),)
+
+
+class TextPiece(Piece):
+    def __init__(self, table: TextTable) -> None:
+        self.table, self.path, self.name = table, table.path, table.path.name
+
+    def fingerprint(self) -> str:
+        return hash_of_bytes(self.path)
+
+    def blocks(self, columns: Sequence[str], labels: Sequence[str] = ()) -> Iterator[Rows]:
+        self.table.require([*columns, *labels])
+        where = [self.table.columns.index(c) for c in columns]
+        label_at = [self.table.columns.index(c) for c in labels]
+        lines = islice(_lines(self.path), 1, None)
+        first = 0
+        while block := list(islice(lines, ROWS_AT_ONCE)):
+            for i, row in enumerate(block):
+                if len(row) != len(self.table.columns):
+                    raise InputError(
+                        f"expected {len(self.table.columns)} entries in row {first + i + 1} of {self.name}, "
+                        f"got {len(row)}"
+                    )
+            X = self._numbers([[row[j] for j in where] for row in block], columns, first)
+            text = np.array([[row[j].strip() for j in label_at] for row in block], dtype=object)
+            yield Rows(X, (text[:, 0] if len(label_at) == 1 else text) if label_at else None, first)
+            first += len(block)
+        if not first:
+            raise InputError(f"{self.name} has column names and no rows; expected at least one row")
+
+    def _numbers(self, cells: list[list[str]], columns: Sequence[str], first: int) -> Array:
+        try:
+            return np.array(cells, dtype=np.float64)
+        except ValueError:  # something missing, or no number: look at each entry
+            X = np.empty((len(cells), len(columns)))
+            for i, row in enumerate(cells):
+                for j, cell in enumerate(row):
+                    if cell.strip().lower() in MISSING:
+                        X[i, j] = np.nan
+                    elif _is_number(cell):
+                        X[i, j] = float(cell)
+                    else:
+                        raise InputError(
+                            f"expected a number in column {columns[j]!r}, row {first + i + 1} of {self.name}, got "
+                            f"{cell!r}; encode text as numbers, or leave the column out with --ignore {columns[j]}"
+                        ) from None
+            return X
+
+
+def _lines(path: Path) -> Iterator[list[str]]:
+    """The rows of the file as text; a file that is no text is refused. Blank lines are passed over."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header = file.readline()
+            delimiter = max(",;\t", key=header.count)
+            file.seek(0)
+            for row in csv.reader(file, delimiter=delimiter, strict=True):
+                if row:
+                    yield row
+    except (UnicodeDecodeError, csv.Error) as problem:
+        raise InputError(f"{path.name} is not what its name says, a text of rows: {problem}") from None
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return cell.strip().lower() not in MISSING
