@@ -23,9 +23,14 @@ Instances = Callable[[np.random.Generator], Iterable[dict[str, Any]]]  # hard on
 
 # In the order of the paper.
 ROOMS = (
+    "metrics",
     "lms",
     "lms_expected",
     "lms_recurring",
+    "apa",
+    "icl",
+    "gradient_projection",
+    "layers",
 )
 
 _CLAIMS: dict[str, "Claim"] = {}

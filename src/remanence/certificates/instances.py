@@ -59,3 +59,13 @@ def independent_streams(rng: Generator) -> Iterator[Instance]:
     while True:
         d = int(rng.integers(2, 25))
         yield consistent(rng, unit_rows(rng, int(rng.integers(1, d + 1)), d), int(rng.integers(1, 4)))
+
+
+def stepped_streams(rng: Generator) -> Iterator[Instance]:
+    """Streams with a step a sample, of any size and sign, and more samples than directions."""
+    yield {**consistent(rng, unit_rows(rng, 5, 8)), "given": [1e-3, -2.0, 50.0, 1.0, 3.0]}
+    yield {**consistent(rng, nearly_dependent_rows(rng, 6, 9, 1e-4)), "given": [1.0] * 6}
+    yield {"X": unit_rows(rng, 12, 4), "Y": rng.standard_normal((12, 2)), "given": [0.5] * 12}
+    while True:
+        X = unit_rows(rng, int(rng.integers(2, 16)), int(rng.integers(2, 16)))
+        yield {"X": X, "Y": rng.standard_normal((len(X), 2)), "given": rng.uniform(-3, 3, len(X)).tolist()}

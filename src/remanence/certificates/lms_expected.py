@@ -20,7 +20,7 @@ from remanence.checks import Array
 from remanence.methods import LMS, min_norm
 from remanence.methods.protocol import Method
 
-RUNS = 4000  # independent streams of a statistical certificate
+RUNS = 2000  # independent streams of a statistical certificate
 
 
 def distributions(rng: Generator) -> Iterator[Instance]:
