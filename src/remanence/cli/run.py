@@ -31,7 +31,7 @@ def run(
     lessons = source.build(tasks, seed)
 
     from remanence.report import compare
-    from remanence.report.files import make_folder
+    from remanence.files import make_folder
 
     folder = make_folder(out if out is not None else Path("runs") / stream)
     settings = {"stream": stream, "tasks": tasks, "methods": names, "seed": seed}
@@ -53,7 +53,7 @@ def run(
 def _save(result: "Run", folder: Path) -> list[str]:
     """Write everything there is to keep of a run; the page last, as it is what people open."""
     from remanence.progress import track_progress
-    from remanence.report.files import write_atomically
+    from remanence.files import write_atomically
     from remanence.report.page import page
     from remanence.report.pictures import accuracy_figure, matrices_figure, rendered
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from remanence.errors import FileError, InputError
 from remanence.evaluation import ErrorMatrix, metrics
-from remanence.report.files import write_atomically
+from remanence.files import write_atomically
 
 SCHEMA = 1  # of results.json; raised when a reader of the old one would misread the new one
 
