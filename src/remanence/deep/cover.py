@@ -51,46 +51,46 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 def cover(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[str] = ()) -> Cover:
     """Sort the parameters of a model; refuse one that no rule knows."""
-    frozen, free = _patterns(frozen, "frozen"), _patterns(free, "free")
+    frozen, free = patterns(model, frozen, "frozen"), patterns(model, free, "free")
     named = dict(model.named_parameters(remove_duplicate=False))
-    for pattern in (*frozen, *free):
-        if not any(_matches(name, (pattern,)) for name in named):
-            raise InputError(
-                f"expected the names in frozen and free to match parameters of the model, got {pattern!r}; "
-                f"the model has {_few(list(named))}"
-            )
     watched, matrices, aliases = _without_twins(
-        w for w in watched_in(model) if not all(_matches(n, (*frozen, *free)) for n in _names(named, w))
+        w for w in watched_in(model) if not all(matches(n, (*frozen, *free)) for n in _names(named, w))
     )
     kept = {id(p) for m in matrices.values() for p in m.parameters}
     tables = {
         name: m
         for name, m in model.named_modules()
-        if isinstance(m, TABLES) and not _matches(f"{name}.weight", (*frozen, *free))
+        if isinstance(m, TABLES) and not matches(f"{name}.weight", (*frozen, *free))
     }
-    held: dict[str, Tensor] = {name: p for name, p in named.items() if _matches(name, frozen)}
-    steady = []
+    held: dict[str, Tensor] = {name: p for name, p in named.items() if matches(name, frozen)}
     for name, module in model.named_modules():
         if isinstance(module, NORMS):
             own = {f"{name}.{n}" if name else n: t for n, t in (*module.named_parameters(), *module.named_buffers())}
-            held |= {n: t for n, t in own.items() if not _matches(n, free)}
-            if isinstance(module, nn.modules.batchnorm._BatchNorm):
-                if not module.track_running_stats:
-                    raise InputError(
-                        f"{name} normalises by the statistics of the batch even in eval mode, so an old answer depends "
-                        "on what else is in its batch; give it track_running_stats=True, or use GroupNorm or LayerNorm"
-                    )
-                steady.append(module)
+            held |= {n: t for n, t in own.items() if not matches(n, free)}
     _check_tables(tables, kept)
     known = kept | {id(m.weight) for m in tables.values()} | {id(t) for t in held.values()}
-    lost = [n for n, p in named.items() if p.requires_grad and id(p) not in known and not _matches(n, free)]
+    lost = [n for n, p in named.items() if p.requires_grad and id(p) not in known and not matches(n, free)]
     if lost:
         raise InputError(
             f"no rule keeps {_few(lost)}: expected parameters of Linear, Conv, Embedding, MultiheadAttention and norm "
             "modules; name the others in frozen=(…) to hold them after the first task, or in free=(…) to leave them "
             "to the optimizer without protection (patterns such as 'rnn.*' are understood)"
         )
-    return Cover(watched, matrices, aliases, tables, held, tuple(steady))
+    return Cover(watched, matrices, aliases, tables, held, batch_norms(model))
+
+
+def batch_norms(model: nn.Module) -> tuple[nn.Module, ...]:
+    """The batch norms of a model; refused where one has no running statistics to answer with."""
+    found = []
+    for name, module in model.named_modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            if not module.track_running_stats:
+                raise InputError(
+                    f"{name} normalises by the statistics of the batch even in eval mode, so an old answer depends "
+                    "on what else is in its batch; give it track_running_stats=True, or use GroupNorm or LayerNorm"
+                )
+            found.append(module)
+    return tuple(found)
 
 
 def _without_twins(found: Iterable[Watched]) -> tuple[tuple[Watched, ...], dict[str, Matrix], dict[str, str]]:
@@ -131,15 +131,23 @@ def _names(named: dict[str, nn.Parameter], watched: Watched) -> list[str]:
     return [name for name, p in named.items() if id(p) in own]
 
 
-def _patterns(names: Iterable[str], what: str) -> tuple[str, ...]:
+def patterns(model: nn.Module, names: Iterable[str], what: str) -> tuple[str, ...]:
+    """Names or patterns of parameters; refused where one names no parameter of the model."""
     if isinstance(names, str):
         raise InputError(
             f"expected {what} to be a list of names, got the one string {names!r}; try {what}=({names!r},)"
         )
-    return tuple(names)
+    known = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+    for pattern in (given := tuple(names)):
+        if not any(matches(name, (pattern,)) for name in known):
+            raise InputError(
+                f"expected the names in frozen and free to match parameters of the model, got {pattern!r}; "
+                f"the model has {_few(known)}"
+            )
+    return given
 
 
-def _matches(name: str, patterns: Iterable[str]) -> bool:
+def matches(name: str, patterns: Iterable[str]) -> bool:
     """Whether a parameter is meant: by its own name, by a pattern, or by the module it stands in."""
     return any(fnmatchcase(name, p) or name.startswith(p + ".") for p in patterns)
 

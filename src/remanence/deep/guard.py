@@ -61,7 +61,7 @@ class Guard(ABC):
         """Inside this block every step of the optimizers keeps the old answers."""
         self._check_optimizers(optimizers)
         with ExitStack() as hooks:
-            keepers = self._attach(hooks)
+            keepers = self._attach(hooks, optimizers)
             # a step that dies half-way (a closure that raises) has moved parameters that no hook saw: put them right
             hooks.callback(_each, keepers, "settle")
             for optimizer in optimizers:
@@ -87,7 +87,7 @@ class Guard(ABC):
         """Go on exactly where `state_dict` was taken; the model's own weights are loaded by the user."""
 
     @abstractmethod
-    def _attach(self, hooks: ExitStack) -> "list[Keeper]":
+    def _attach(self, hooks: ExitStack, optimizers: tuple[torch.optim.Optimizer, ...]) -> "list[Keeper]":
         """What puts parameters right after each step; hooks to undo go on the stack."""
 
     def _check_optimizers(self, optimizers: tuple[torch.optim.Optimizer, ...]) -> None:
@@ -139,6 +139,17 @@ def answering(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes.items():
             module.training = mode
+
+
+def steadied(batch_norms: Iterable[nn.Module], hooks: ExitStack) -> None:
+    """Batch norms answer with their running statistics while they train, until the stack is left."""
+
+    def set_mode(module: nn.Module, mode: bool) -> None:
+        module.training = mode
+
+    for module in batch_norms:
+        hooks.callback(set_mode, module, module.training)
+        hooks.callback(module.register_forward_pre_hook(lambda m, _: set_mode(m, False)).remove)
 
 
 def check_saved(state: Any, kind: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from remanence.deep.cover import cover, held_value
-from remanence.deep.guard import Forward, Guard, Keeper, call_model, check_saved
+from remanence.deep.guard import Forward, Guard, Keeper, call_model, check_saved, steadied
 from remanence.deep.guard_report import GuardReport, LayerReport
 from remanence.deep.remembered import Memory, drift, restored, saved
 from remanence.deep.restraint import Grip, Hold, Restraint
@@ -141,7 +141,7 @@ class LayerGuard(Guard):
             "make it wider, absorb fewer inputs, or protect only the strong directions (energy below 1)"
         )
 
-    def _attach(self, hooks: ExitStack) -> list[Keeper]:
+    def _attach(self, hooks: ExitStack, optimizers: tuple[torch.optim.Optimizer, ...]) -> list[Keeper]:
         inside = set(self.model.modules())
         gone = [name for name, m in self._cover.matrices.items() if m.module not in inside]
         if gone:
@@ -151,9 +151,7 @@ class LayerGuard(Guard):
             )
         self._warn_if_moved("the first guarded step takes them back")
         if self._memory.tasks:
-            for module in self._cover.steady:
-                hooks.callback(_set_mode, module, module.training)
-                hooks.callback(module.register_forward_pre_hook(lambda m, _: _set_mode(m, False)).remove)
+            steadied(self._cover.steady, hooks)
         return self._keepers(self._memory)
 
     def _keepers(self, memory: Memory) -> list[Keeper]:
@@ -198,7 +196,3 @@ class LayerGuard(Guard):
     def __repr__(self) -> str:
         used = sum(layer.rank for layer in self.report().layers)
         return f"<{type(self).__name__} of {len(self._cover.matrices)} layers, {self._memory.tasks} tasks, rank {used}>"
-
-
-def _set_mode(module: nn.Module, mode: bool) -> None:
-    module.training = mode
