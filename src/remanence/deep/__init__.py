@@ -9,10 +9,25 @@ except ImportError as error:
         "remanence.deep needs torch, which is not installed; pip install 'remanence[deep]'"
     ) from error
 
+from remanence.deep.ebp import EBP
+from remanence.deep.ekf import EKF
 from remanence.deep.encoder import Encoder
 from remanence.deep.gradient_projection import GradientProjection
 from remanence.deep.guard import Guard
 from remanence.deep.guard_report import GuardReport, LayerReport
+from remanence.deep.linearized_rls import LinearizedRLS
+from remanence.deep.orfit import ORFit
 from remanence.deep.owm import OWM
 
-__all__ = ["OWM", "Encoder", "GradientProjection", "Guard", "GuardReport", "LayerReport"]
+__all__ = [
+    "EBP",
+    "EKF",
+    "OWM",
+    "Encoder",
+    "GradientProjection",
+    "Guard",
+    "GuardReport",
+    "LayerReport",
+    "LinearizedRLS",
+    "ORFit",
+]
