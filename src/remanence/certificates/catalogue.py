@@ -31,6 +31,8 @@ ROOMS = (
     "icl",
     "gradient_projection",
     "layers",
+    "rls",
+    "rls_phi",
 )
 
 _CLAIMS: dict[str, "Claim"] = {}
