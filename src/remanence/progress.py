@@ -17,6 +17,7 @@ class _Bar:
     def __init__(self, description: str, total: int | None) -> None:
         self.description, self.total = description, total
         self.done = 0
+        self.note = ""
         self.closed = False
         self.lock = Lock()
         self.progress: Any = None
@@ -31,14 +32,18 @@ class _Bar:
                 return
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             self.progress = Progress(*columns, console=Console(stderr=True), transient=True)
-            self.line = self.progress.add_task(self.description, total=self.total, completed=self.done)
+            self.line = self.progress.add_task(self.says(), total=self.total, completed=self.done)
             self.progress.start()
 
-    def advance(self, steps: int = 1) -> None:
+    def advance(self, steps: int = 1, note: str | None = None) -> None:
         with self.lock:
             self.done += steps
+            self.note = self.note if note is None else note
             if self.progress is not None:
-                self.progress.update(self.line, completed=self.done)
+                self.progress.update(self.line, completed=self.done, description=self.says())
+
+    def says(self) -> str:
+        return f"{self.description}: {self.note}" if self.note else self.description
 
     def close(self) -> None:
         with self.lock:
@@ -48,10 +53,8 @@ class _Bar:
 
 
 @contextmanager
-def progress_bar(
-    description: str, total: int | None = None, show: bool | None = None
-) -> Iterator[Callable[[int], None]]:
-    """A block of work that reports by calling `advance(steps)`.
+def progress_bar(description: str, total: int | None = None, show: bool | None = None) -> Iterator[Callable[..., None]]:
+    """A block of work that reports by calling `advance(steps)`, or `advance(steps, note)` to say where it is.
 
     `show=None` shows a bar once the work has lasted two seconds, if standard error is a terminal; True shows it at
     once, False never.

@@ -15,6 +15,7 @@ from remanence.progress import track_progress
 from remanence.streams.task import Task, same_kind
 
 Rows = list[tuple[Array, Array]]
+Record = list[tuple[Array, float]]  # the columns of the matrix so far (T,), each with the seconds of its task
 
 
 def evaluate(
@@ -23,16 +24,19 @@ def evaluate(
     loss: str | Loss | None = None,
     progress: bool | None = None,
     test: bool = True,
+    record: Record | None = None,
 ) -> ErrorMatrix:
     """The error matrix of a fresh copy of `learner` on the stream.
 
     `learner` is an estimator (`partial_fit`, `predict`) or a method (`init`, `update`, `predict`). `loss` is
     "zero_one", "squared", a function of (prediction, target) or, if None, what suits the learner and the targets.
     `test=False` asks the training rows instead of the test rows. `progress` forces the bar on or off.
+    `record`, an empty list, gets each column as soon as it is known; given what an earlier run had recorded, and a
+    learner that goes on where that run ended, only what is missing is learned and asked.
 
     A learner that cannot predict before its first task is counted as wrong on every label and as 0 on every number.
     """
-    learner, tasks = check_learner(learner), _check_stream(stream)
+    learner, tasks = check_learner(learner), check_stream(stream)
     lessons: Rows = [(task.X, task.Y) for task in tasks]
     questions: Rows = [(task.X_test, task.Y_test) for task in tasks] if test else lessons
     method = isinstance(learner, Method)
@@ -46,15 +50,19 @@ def evaluate(
     else:
         pupil = EstimatorPupil(learner, [Y for _, Y in lessons])
 
-    values, seconds = np.empty((len(tasks), len(tasks) + 1)), np.empty(len(tasks))
-    values[:, 0] = _before_learning(exam, pupil)
-    for j, (X, Y) in enumerate(track_progress(lessons, "Learning tasks", show=progress)):
+    record = [] if record is None else record
+    if not record:
+        record.append((_before_learning(exam, pupil), 0.0))
+    for j, (X, Y) in enumerate(track_progress(lessons, "Learning tasks", show=progress), start=1):
+        if j < len(record):
+            continue
         start = perf_counter()
         pupil.learn(X, Y)
-        seconds[j] = perf_counter() - start
-        values[:, j + 1] = exam.errors(pupil.predict)
+        seconds = perf_counter() - start
+        record.append((exam.errors(pupil.predict), seconds))
+    values, times = np.column_stack([column for column, _ in record]), np.array([s for _, s in record[1:]])
     name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
-    return ErrorMatrix(values, tuple(task.name for task in tasks), name, seconds, name_of(learner))
+    return ErrorMatrix(values, tuple(task.name for task in tasks), name, times, name_of(learner))
 
 
 def _before_learning(exam: Exam, pupil: Pupil) -> Array:
@@ -66,7 +74,8 @@ def _before_learning(exam: Exam, pupil: Pupil) -> Array:
         return exam.errors_unlearned()
 
 
-def _check_stream(stream: Iterable[Task]) -> list[Task]:
+def check_stream(stream: Iterable[Task]) -> list[Task]:
+    """A stream as a list of tasks of one kind, or a clear refusal."""
     if isinstance(stream, Task):
         raise InputError("expected a list of tasks, got one Task; pass [task]")
     try:
