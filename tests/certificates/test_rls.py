@@ -60,9 +60,72 @@ class PriorAmongTheData(rm.RLS):
         return super().data(state).with_prior(self.ridge, state.start)
 
 
+class Misprinted(rm.RLS):
+    """Has the sign of its leverages wrong, so that errors are divided by 1 + h where 1 − h belongs."""
+
+    def variance(self, state, X):
+        quiet = super().variance(state, np.zeros_like(X))
+        return 2 * quiet - super().variance(state, X)
+
+
+class Unscaled(rm.RLS):
+    """Believes that a noise of 1 was estimated."""
+
+    def variance(self, state, X):
+        return super().variance(state, X) / super().variance(state, np.zeros_like(X))
+
+
+class NoisyForever(rm.RLS):
+    """Knows its evidence for a noise that does not change with β, as if every sample weighed the same."""
+
+    def evidence(self, state):
+        return rm.RLS(self.ridge).evidence(state)
+
+
+class Sloppy(rm.RLS):
+    """Removes one sample too few."""
+
+    def remove(self, state, X, Y):
+        return super().remove(state, X[:-1], Y[:-1]) if len(X) > 1 else state
+
+
+class TwoPriors(rm.RLS):
+    """Counts the prior of both learners."""
+
+    def merge(self, a, b):
+        return self.with_ridge(super().merge(a, b), 2 * self.ridge)
+
+
+class Narrow(rm.RLS):
+    """Does not know that a new class was zero all along."""
+
+    def with_outputs(self, state, sources):
+        return super().with_outputs(state, np.maximum(sources, 0))
+
+
+class Stubborn(rm.RLS):
+    """Keeps the ridge it has learned with."""
+
+    def with_ridge(self, state, ridge):
+        return state
+
+
+class Coupled(rm.RLS):
+    """Lets the outputs of a layer leak into each other."""
+
+    def weights(self, state):
+        W = super().weights(state)
+        return W + 1e-6 * W.sum(axis=1, keepdims=True)
+
+
 def method(build):
     """Hands another method to the check, made from the settings it gets."""
-    return lambda data: data | {"method": build(data["ridge"], data["forget"])}
+    return lambda data: data | {"method": build(data["ridge"], data.get("forget", 1.0))}
+
+
+def other(value):
+    """Hands another method to the check."""
+    return lambda data: data | {"method": value}
 
 
 DAMAGES = {
@@ -78,6 +141,25 @@ DAMAGES = {
     "phi_is_a_soft_projection": method(FullHessian),
     "information_never_shrinks": method(Amnesiac),
     "rls_takes_the_step_that_all_methods_share": method(Scaled),
+    "rls_tends_to_the_minimum_norm_solution": method(lambda ridge, forget: rm.RLS(10 * ridge, forget)),
+    "rls_tends_to_icl_as_forgetting_vanishes": method(lambda ridge, forget: rm.RLS(10 * ridge, forget)),
+    "phi_tends_to_the_projection": method(FullHessian),
+    "rls_of_exact_constraints_is_icl": other(rm.RLS(1e-6)),
+    "rls_of_exact_constraints_is_apa": other(rm.RLS(1e-6)),
+    "rls_that_forgets_everything_answers_the_newest": other(rm.ICL()),
+    "rls_misses_the_truth_by_the_prior_alone": method(FullHessian),
+    "rls_loss_is_the_minimum_of_its_objective": method(lambda ridge, forget: rm.RLS(ridge * (1 + 1e-6), forget)),
+    "rls_evidence_is_the_joint_density": method(NoisyForever),
+    "rls_evidence_adds_up_along_the_stream": method(Late),
+    "rls_variance_is_that_of_the_gaussian_model": method(Unscaled),
+    "leaving_a_sample_out_multiplies_its_error": method(Misprinted),
+    "removed_samples_were_never_seen": method(Sloppy),
+    "removal_has_a_closed_form": method(Misprinted),
+    "merged_learners_saw_everything": method(TwoPriors),
+    "ridge_can_change_after_learning": method(lambda ridge, forget: Stubborn(10 * ridge, forget)),
+    "d_rls_is_joint_training": method(Narrow),
+    "rls_of_full_rank_is_rls": method(lambda ridge, forget: rm.LowRankRLS(1, ridge)),
+    "outputs_of_a_layer_share_their_memory": method(Coupled),
 }
 
 

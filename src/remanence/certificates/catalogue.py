@@ -33,6 +33,9 @@ ROOMS = (
     "layers",
     "rls",
     "rls_phi",
+    "rls_limits",
+    "rls_evidence",
+    "rls_changes",
 )
 
 _CLAIMS: dict[str, "Claim"] = {}
