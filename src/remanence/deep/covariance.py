@@ -24,7 +24,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from remanence.checks import Array
-from remanence.deep.online import Parts
+from remanence.deep.parts import Parts
 from remanence.errors import NumericalError
 from remanence.memory.gaussian import Gain, gain, least_noise
 from remanence.memory.lowrank import no_spectrum
@@ -65,7 +65,7 @@ class Full:
         return {"cov": self.cov}
 
     def unpacked(self, parts: Parts) -> "Full":
-        return Full(parts.array("cov", *self.cov.shape))
+        return Full(parts.covariance("cov", len(self.cov)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Blocks:
         return {f"{name}.cov": cov for name, cov in self.covs.items()}
 
     def unpacked(self, parts: Parts) -> "Blocks":
-        return self._with({name: parts.array(f"{name}.cov", *cov.shape) for name, cov in self.covs.items()})
+        return self._with({name: parts.covariance(f"{name}.cov", len(cov)) for name, cov in self.covs.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,11 @@ class LowRank:
         return {"diagonal": self.diagonal, "factor": self.factor}
 
     def unpacked(self, parts: Parts) -> "LowRank":
-        factor = parts.array("factor", len(self.diagonal), None)[:, : self.rank]
-        return LowRank(parts.array("diagonal", len(self.diagonal)), factor, self.rank)
+        diagonal = parts.array("diagonal", len(self.diagonal))
+        factor = parts.array("factor", len(diagonal), None)
+        parts.check(bool((diagonal > 0).all()), "diagonal")
+        parts.check(factor.shape[1] <= self.rank, "factor")
+        return LowRank(diagonal, factor, self.rank)
 
 
 def _gain(cov: Array, X: Array, noise: Array) -> Gain:

@@ -21,7 +21,8 @@ from remanence.checks import Array, check_count, check_number, check_numbers
 from remanence.deep.covariance import Blocks, Covariance, Full, LowRank
 from remanence.deep.flat import Flat
 from remanence.deep.observation import observation
-from remanence.deep.online import Online, Parts, check_width, linearized, moved
+from remanence.deep.online import Online, check_width, linearized, moved
+from remanence.deep.parts import Parts
 from remanence.errors import InputError
 from remanence.memory.root import empty
 

@@ -6,6 +6,9 @@
 What was learned before is at its minimum where the weights stand, so it says 0 about the change Δ and nothing but its
 factor R is kept. R begins as √λ I: the prior is in it and fades as the samples do. For β > 1 old samples keep their
 weight and sample i weighs β⁻ⁱ instead.
+
+Where β < 1 and no sample shows a direction, nothing would hold the weights there against rounding any more, which then
+feeds on itself. So a prior that has nearly faded is renewed around the weights as they are by then.
 """
 
 from dataclasses import dataclass
@@ -14,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from remanence.checks import Array
-from remanence.deep.online import Parts
+from remanence.deep.parts import Parts
 from remanence.memory.root import Root, prior
 from remanence.methods.fading import Fading
 
-RENEWED = 100.0  # a prior that has faded to nothing is put back to this many times what counts as nothing
+FAINT, RENEWED = 1e-12, 1e-10  # a prior that has faded to the first part of all information is put back to the second
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,8 @@ class Information:
         still = np.zeros((len(self.factor), E.shape[1]), order="F")
         root = Root(self.factor, still, np.zeros(E.shape[1])).folded(X, E, weights, decay)  # (I2)
         held = self.held * fading.prior(samples)
-        if forget < 1 and held < (faint := root.faint()):
-            held = RENEWED * faint
+        if forget < 1 and held < FAINT * root.size() ** 2:
+            held = RENEWED * root.size() ** 2
             root = root.without_traces().with_prior(held, still)
         return Information(root.factor, held, self.count + samples), root.solve()
 
@@ -54,5 +57,6 @@ def nothing_learned(features: int, ridge: float) -> Information:
 
 def unpacked(parts: Parts, features: int, name: str = "") -> Information:
     """The information out of what `packed` made of it."""
-    factor = np.asfortranarray(np.triu(parts.array(f"{name}factor", features, features)))
+    factor = np.asfortranarray(parts.array(f"{name}factor", features, features))
+    parts.check(bool(np.diag(factor).all()) and not np.tril(factor, -1).any(), f"{name}factor")
     return Information(factor, float(parts.number(f"{name}held")), int(parts.number(f"{name}count")))

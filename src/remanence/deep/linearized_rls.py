@@ -16,7 +16,8 @@ from torch import Tensor
 
 from remanence.checks import Array, check_number
 from remanence.deep.information import Information, nothing_learned, unpacked
-from remanence.deep.online import Online, Parts, check_targets, check_width, linearized, moved
+from remanence.deep.online import Online, check_targets, check_width, linearized, moved
+from remanence.deep.parts import Parts
 
 
 class LinearizedRLS(Online[Information]):

@@ -16,6 +16,7 @@ from torch import Tensor
 from remanence.checks import Array, check_finite, check_numbers, quiet
 from remanence.deep.cover import unwrapped
 from remanence.deep.flat import Flat, as_batch
+from remanence.deep.parts import Parts
 from remanence.errors import InputError, NumericalError
 
 WIDEST = 46_340  # LAPACK counts the entries of a matrix in 32 bits
@@ -46,7 +47,7 @@ class Online(ABC, Generic[M]):
         """The memory as arrays and plain numbers, by name."""
 
     @abstractmethod
-    def _unpacked(self, parts: "Parts") -> M:
+    def _unpacked(self, parts: Parts) -> M:
         """The memory out of what `_packed` made of it."""
 
     @quiet
@@ -88,34 +89,6 @@ class Online(ABC, Generic[M]):
     def __repr__(self) -> str:
         words = ", ".join(f"{word}={_short(value)}" for word, value in self.settings.items())
         return f"{type(self).__name__}({type(self.model).__name__}: {self.flat.size} parameters, {words})"
-
-
-class Parts:
-    """The pieces of a saved memory, looked at as they are taken out."""
-
-    def __init__(self, parts: dict[str, Any]) -> None:
-        self.parts = parts
-
-    def array(self, name: str, *shape: int | None) -> Array:
-        """A finite float64 array of this shape; None leaves a length open."""
-        found = self.parts.get(name)
-        if not isinstance(found, Tensor):
-            raise InputError(f"expected a tensor {name!r} in the saved memory, got {type(found).__name__}")
-        if found.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, found.shape, strict=True)):
-            raise InputError(
-                f"expected {name!r} in the saved memory to have shape {shape}, got {tuple(found.shape)}; "
-                f"was it saved for another network?"
-            )
-        array = np.array(found.numpy(force=True), np.float64)
-        check_finite(array, name)
-        return array
-
-    def number(self, name: str) -> float:
-        """A finite number of at least 0."""
-        found = self.parts.get(name)
-        if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found < np.inf:
-            raise InputError(f"expected a number {name!r} of at least 0 in the saved memory, got {found!r}")
-        return found
 
 
 def linearized(flat: Flat, x: Tensor, at: Tensor | None = None) -> tuple[Array, Array]:

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from remanence.checks import Array, check_count, check_number
-from remanence.deep.online import Online, Parts, check_targets, linearized, moved
-from remanence.errors import InputError
+from remanence.deep.online import Online, check_targets, linearized, moved
+from remanence.deep.parts import Parts
 from remanence.memory.lowrank import Spectrum, no_spectrum
 from remanence.memory.subspace import Subspace, effective_tolerance, nothing
 
@@ -33,7 +33,8 @@ class ORFit(Online[Subspace | Spectrum]):
     model : torch.nn.Module
         Answers a batch (n, …) with (n, c).
     rank : int, optional
-        How many directions to remember; by default all, c a sample at most.
+        How many directions to remember; by default all, c a sample at most. A stream longer than the network has
+        weights needs a rank: the last directions left are faint, and to meet noisy answers along them takes long steps.
     tolerance : float
         The part of a derivative's length that still counts as new, never finer than the network's precision.
     """
@@ -74,12 +75,11 @@ class ORFit(Online[Subspace | Spectrum]):
         return {"basis": self.memory.basis, "strength": self.memory.strength, "dropped": self.memory.dropped}
 
     def _unpacked(self, parts: Parts) -> Subspace | Spectrum:
-        basis = parts.array("basis", self.flat.size, None)
+        basis = parts.orthonormal("basis", self.flat.size)
         if self.rank is None:
             return Subspace(basis)
         strength = parts.array("strength", basis.shape[1])
-        if len(strength) > self.rank:
-            raise InputError(f"expected at most {self.rank} directions in the saved memory, got {len(strength)}")
+        parts.check(len(strength) <= self.rank and bool((strength > 0).all()), "strength")
         return Spectrum(basis, strength, np.zeros((len(strength), 0)), np.zeros(0), parts.number("dropped"))
 
 
