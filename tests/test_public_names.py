@@ -32,6 +32,7 @@ PUBLIC = [
     "Replay",
     "Task",
     "certificates",
+    "certify",
     "deep",
     "evaluate",
     "evaluation",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from remanence import certificates, deep, evaluation, kalman, streams
+    from remanence.certificates import certify
     from remanence.errors import FileError, InputError, MissingDependency, NumericalError
     from remanence.estimators import (
         ContinualClassifier,
@@ -43,6 +44,7 @@ _HOMES = {
     "NearestMean": "estimators",
     "Joint": "estimators",
     "Finetune": "estimators",
+    "certify": "certificates",
     "ErrorMatrix": "evaluation",
     "evaluate": "evaluation",
     "Task": "streams",
@@ -84,6 +86,7 @@ __all__ = [
     "Replay",
     "Task",
     "certificates",
+    "certify",
     "deep",
     "evaluate",
     "evaluation",

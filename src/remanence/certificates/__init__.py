@@ -6,6 +6,7 @@ certify      what is guaranteed for a learner and a stream of your own
 
 from remanence.certificates.catalogue import Claim, catalogue
 from remanence.certificates.certificate import Certificate
+from remanence.certificates.certify import certify
 from remanence.certificates.verify import verify
 
-__all__ = ["Certificate", "Claim", "catalogue", "verify"]
+__all__ = ["Certificate", "Claim", "catalogue", "certify", "verify"]

@@ -127,6 +127,15 @@ def rounding(kappa: float, size: float) -> float:
     return kappa * lost / (1 - lost) if lost < 1 else float("inf")
 
 
+def likely(operations: float) -> float:
+    """8√n, for `rounding` of long runs: what n roundings in a row come to unless they conspire.
+
+    If they are independent and have no bias, more has a chance below 2 exp(−8²/2), or 3e-14 (Higham and Mary 2019); the
+    worst case n would let single precision get away with anything.
+    """
+    return min(8 * float(np.sqrt(operations)), operations)
+
+
 def condition(X: Array) -> float:
     """The condition number of the rows of X among the directions they span: largest over smallest singular value."""
     strengths = np.linalg.svd(X, compute_uv=False)

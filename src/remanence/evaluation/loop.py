@@ -41,7 +41,7 @@ def evaluate(
     questions: Rows = [(task.X_test, task.Y_test) for task in tasks] if test else lessons
     method = isinstance(learner, Method)
     if method:
-        lessons, questions = _as_regression(lessons, loss), _as_regression(questions, loss)
+        lessons, questions = as_regression(lessons, loss), as_regression(questions, loss)
     loss = _choose_loss(loss, learner, lessons[0][1], method)
     exam = Exam(questions, loss)
     pupil: Pupil
@@ -91,7 +91,7 @@ def check_stream(stream: Iterable[Task]) -> list[Task]:
     return tasks
 
 
-def _as_regression(rows: Rows, loss: str | Loss | None) -> Rows:
+def as_regression(rows: Rows, loss: str | Loss | None) -> Rows:
     """Rows for a bare method, which knows numbers in columns and no labels."""
     X, Y = rows[0]
     if X.ndim != 2:
