@@ -14,17 +14,20 @@ from remanence.deep.ekf import EKF
 from remanence.deep.encoder import Encoder
 from remanence.deep.gradient_projection import GradientProjection
 from remanence.deep.guard import Guard
-from remanence.deep.guard_report import GuardReport, LayerReport
+from remanence.deep.guard_report import GradientReport, GuardReport, LayerReport
 from remanence.deep.linearized_rls import LinearizedRLS
+from remanence.deep.ogd import OGD
 from remanence.deep.orfit import ORFit
 from remanence.deep.owm import OWM
 
 __all__ = [
     "EBP",
     "EKF",
+    "OGD",
     "OWM",
     "Encoder",
     "GradientProjection",
+    "GradientReport",
     "Guard",
     "GuardReport",
     "LayerReport",

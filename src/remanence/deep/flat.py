@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.func import functional_call, grad, jacrev, vmap
+from torch.utils._pytree import tree_map
 
 from remanence.deep.guard import answering
 from remanence.errors import InputError
@@ -68,9 +69,12 @@ def as_batch(x: Any, like: Tensor) -> Tensor:
 class Flat:
     """The parameters of a module that may move, read and written as one vector."""
 
-    def __init__(self, module: torch.nn.Module, layers: Iterable[str] | None = None) -> None:
+    def __init__(
+        self, module: torch.nn.Module, layers: Iterable[str] | None = None, *, names: Iterable[str] | None = None
+    ) -> None:
+        """Of all that may move, or of what `layers` names among it; or of exactly these `names`."""
         self.module = module
-        self.names = trainable(module, layers)
+        self.names = trainable(module, layers) if names is None else tuple(names)
         parameters = self.parameters()
         self.shapes = {name: tuple(p.shape) for name, p in parameters.items()}
         if len({p.device for p in parameters.values()}) > 1:
@@ -110,7 +114,8 @@ class Flat:
             found = self._outputs(point, sample)
             return found, found
 
-        slopes, values = self._mapped(jacrev(outputs, has_aux=True), at, (x,), chunk_size)
+        slowly = jacrev(outputs, has_aux=True, chunk_size=1)
+        slopes, values = self._mapped(jacrev(outputs, has_aux=True), slowly, at, (x,), chunk_size)
         return values, torch.cat([slopes[name].flatten(2) for name in self.names], dim=2)
 
     def gradients(
@@ -129,7 +134,7 @@ class Flat:
         def score(point: dict[str, Tensor], sample: Tensor, *given: Tensor) -> Tensor:
             return of(self._outputs(point, sample), *given)
 
-        slopes = self._mapped(grad(score), at, (x, *each), chunk_size)
+        slopes = self._mapped(grad(score), grad(score), at, (x, *each), chunk_size)
         return torch.cat([slopes[name].flatten(1) for name in self.names], dim=1)
 
     def _linearized_once(self, x: Tensor, at: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -147,12 +152,21 @@ class Flat:
     def _point(self, at: Tensor | None) -> Tensor:
         return self.vector() if at is None else at
 
-    def _mapped(self, function: Any, at: Tensor | None, data: tuple[Tensor, ...], chunk_size: int | None) -> Any:
+    def _mapped(
+        self, function: Any, slowly: Any, at: Tensor | None, data: tuple[Tensor, ...], chunk_size: int | None
+    ) -> Any:
+        """The function of every sample at once; `slowly` one by one where torch cannot map it, as in an LSTM."""
         point = self.split(self._point(at))
         size = max(1, HELD // self.size) if chunk_size is None else chunk_size
         mapped = vmap(function, in_dims=(None, *(0 for _ in data)), chunk_size=size)
         with answering(self.module), refusing(data[0]):
-            return mapped(point, *data)
+            try:
+                return mapped(point, *data)
+            except torch.OutOfMemoryError:
+                raise
+            except RuntimeError:
+                each = [slowly(point, *sample) for sample in zip(*data, strict=True)]
+                return tree_map(lambda *parts: torch.stack(parts), *each)
 
     def _outputs(self, point: dict[str, Tensor], sample: Tensor) -> Tensor:
         return check_output(functional_call(self.module, point, (sample[None],)), 1)[0]

@@ -34,3 +34,27 @@ class GuardReport:
             f"{r.name:<{width}}  {r.rank:>4} of {r.inputs:<5} {r.capacity:>5.0%}  {r.drift:.1e}" for r in self.layers
         ]
         return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class GradientReport:
+    """What a guard of all parameters together protects; printing it gives a sentence."""
+
+    kind: str
+    tasks: int
+    parameters: int
+    rank: int
+    bound: int  # directions that the memory has room for
+    rows: int  # gradients seen
+    dropped: float  # their squared length that found no room
+    kept: float  # share of their squared length that is protected
+
+    @property
+    def capacity(self) -> float:
+        return self.rank / self.bound
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind} after {self.tasks} tasks: {self.rank} directions of {self.parameters} parameters, room for "
+            f"{self.bound}, holding {self.kept:.2%} of {self.rows} gradients"
+        )

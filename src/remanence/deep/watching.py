@@ -97,10 +97,10 @@ class Watch:
         for name, matrix in self.cover.matrices.items():
             groups, outputs, inputs = matrix.shape
             mine = self.roots.get(name) or [empty(inputs, outputs) for _ in range(groups)]
-            count = _everyones(torch.tensor([self.rows.get(name, 0)]), matrix.weight.device)
+            count = everyones(torch.tensor([self.rows.get(name, 0)]), matrix.weight.device)
             parts = [
                 [
-                    _everyones(torch.from_numpy(np.ascontiguousarray(a)), matrix.weight.device)
+                    everyones(torch.from_numpy(np.ascontiguousarray(a)), matrix.weight.device)
                     for a in (r.factor, r.target, r.rest)
                 ]
                 for r in mine
@@ -109,12 +109,12 @@ class Watch:
                 self.rows[name] = sum(int(c) for c in count)
                 self.roots[name] = [_merged(group, dist.get_world_size()) for group in parts]
         for name, used in self.looked_up.items():
-            everyones = _everyones(used.to(torch.uint8), self.cover.tables[name].weight.device)
-            self.looked_up[name] = torch.stack(everyones).amax(0).bool()
+            flags = everyones(used.to(torch.uint8), self.cover.tables[name].weight.device)
+            self.looked_up[name] = torch.stack(flags).amax(0).bool()
         return self
 
 
-def _everyones(mine: Tensor, device: torch.device) -> list[Tensor]:
+def everyones(mine: Tensor, device: torch.device) -> list[Tensor]:
     """The same tensor of every process, in the order of their ranks; it travels on the model's device."""
     import torch.distributed as dist
 

@@ -1,0 +1,113 @@
+"""What orthogonal gradient descent remembers: the strongest directions of all gradients, and θ along them.
+
+    GᵀG = U diag(s²) Uᵀ + what was let go         (M1)   by incremental SVD; its trace is counted as `dropped`
+    K = Uᵀθ                                       (M2)   at the weights of the moment
+
+So for every Δ with UᵀΔ = 0 the answers behind G move, to first order, by ‖GΔ‖ ≤ √dropped ‖Δ‖.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from remanence.checks import Array
+from remanence.deep.watching import everyones
+from remanence.errors import InputError
+from remanence.memory.lowrank import Spectrum, no_spectrum
+
+AT_ONCE = 16_000_000  # numbers of gradients that may wait to be folded in
+MOST_ROWS = 2048
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class GradientMemory:
+    """What the guard remembers after the tasks so far."""
+
+    spectrum: Spectrum  # of all gradients (M1)
+    anchor: Array  # (r,) K (M2)
+    tasks: int = 0
+    rows: int = 0  # gradients seen
+    held: dict[str, Tensor] = field(default_factory=dict)
+
+
+def nothing_absorbed(size: int) -> GradientMemory:
+    return GradientMemory(no_spectrum(size, 0), np.zeros(0))
+
+
+def spectrum_of(rows: Iterable[Tensor], size: int, rank: int) -> tuple[Spectrum, int]:
+    """The `rank` strongest directions of gradients (n, D) that come in pieces, and how many there were (M1)."""
+    spectrum, count = no_spectrum(size, 0), 0
+    waiting: list[Tensor] = []
+    for piece in rows:
+        waiting.append(piece)
+        count += len(piece)
+        # a fold costs as much as the memory is large, so let rows of about its size wait for it
+        if sum(map(len, waiting)) >= max(min(AT_ONCE // size, MOST_ROWS), spectrum.rank // 2):
+            spectrum, waiting = _folded(spectrum, torch.cat(waiting).numpy(), rank), []
+    return (_folded(spectrum, torch.cat(waiting).numpy(), rank) if waiting else spectrum), count
+
+
+def _folded(spectrum: Spectrum, G: Array, rank: int) -> Spectrum:
+    return spectrum.absorbed(G, np.zeros((len(G), 0)), rank)
+
+
+def joined(spectrum: Spectrum, others: list[Spectrum], rank: int) -> Spectrum:
+    """Several spectra as one, cut to the `rank` strongest directions, orthonormal to rounding."""
+    for other in others:
+        spectrum = _folded(spectrum, other.rows(), rank)
+        spectrum = replace(spectrum, dropped=spectrum.dropped + other.dropped)
+    basis, R = np.linalg.qr(spectrum.basis)  # a faint direction, found beside strong ones, may still lean on them
+    return replace(spectrum, basis=np.ascontiguousarray(basis * np.where(np.diag(R) < 0, -1.0, 1.0)))
+
+
+def of_all_processes(mine: Spectrum, rows: int, device: torch.device) -> tuple[list[Spectrum], int]:
+    """What every process of a distributed run saw, and how many gradients in all, the same on each of them."""
+    told = everyones(torch.tensor([rows, mine.rank, mine.dropped], dtype=torch.float64), device)
+    room = torch.zeros(max(int(rank) for _, rank, _ in told), mine.basis.shape[0], dtype=torch.float64)
+    room[: mine.rank] = torch.from_numpy(mine.rows())
+    found = []
+    for theirs, (_, rank, dropped) in zip(everyones(room, device), told, strict=True):
+        spectrum = _folded(no_spectrum(room.shape[1], 0), theirs[: int(rank)].numpy(), int(rank))
+        found.append(replace(spectrum, dropped=float(dropped)))
+    return found, sum(int(count) for count, _, _ in told)
+
+
+def saved(memory: GradientMemory, shapes: Shapes) -> dict[str, Any]:
+    """The memory as tensors and plain values."""
+    return {
+        "parameters": {name: list(shape) for name, shape in shapes.items()},
+        "tasks": memory.tasks,
+        "rows": memory.rows,
+        "dropped": memory.spectrum.dropped,
+        "basis": torch.from_numpy(memory.spectrum.basis.copy()),
+        "strength": torch.from_numpy(memory.spectrum.strength.copy()),
+        "anchor": torch.from_numpy(memory.anchor.copy()),
+        "held": {name: value.clone() for name, value in memory.held.items()},
+    }
+
+
+def restored(state: dict[str, Any], shapes: Shapes, held: set[str], bound: int) -> GradientMemory:
+    """The memory that `saved` wrote, for a model with the same parameters."""
+    theirs = {name: tuple(shape) for name, shape in state["parameters"].items()}
+    if theirs != shapes:
+        differing = [n for n in {**theirs, **shapes} if theirs.get(n) != shapes.get(n)]
+        raise InputError(
+            f"expected a state of the same parameters, but {differing[0]} is {theirs.get(differing[0])} there and "
+            f"{shapes.get(differing[0])} here; make the guard for the same model, frozen and free"
+        )
+    if state["tasks"] and set(state["held"]) != held:
+        raise InputError(
+            f"expected a state that holds {sorted(held)}, got one that holds {sorted(state['held'])}; "
+            "make the guard with the same frozen and free"
+        )
+    basis, strength, anchor = (np.array(state[part].numpy()) for part in ("basis", "strength", "anchor"))
+    if len(strength) > bound:
+        raise InputError(f"expected a state of at most {bound} directions, got {len(strength)}; make a guard with room")
+    spectrum = Spectrum(basis, strength, np.zeros((len(strength), 0)), np.zeros(0), float(state["dropped"]))
+    copies = {name: value.clone() for name, value in state["held"].items()}
+    return GradientMemory(spectrum, anchor, int(state["tasks"]), int(state["rows"]), copies)
