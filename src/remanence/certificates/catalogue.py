@@ -36,6 +36,11 @@ ROOMS = (
     "rls_limits",
     "rls_evidence",
     "rls_changes",
+    "kalman",
+    "kalman_stream",
+    "smoother",
+    "extended",
+    "drift_learning",
 )
 
 _CLAIMS: dict[str, "Claim"] = {}

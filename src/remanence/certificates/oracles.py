@@ -32,7 +32,9 @@ class LeastSquares:
         n, d = X.shape
         self.X, self.Y, self.ridge = X, Y, ridge
         self.noise = np.asarray(forget ** np.arange(1.0, n + 1))  # (n,) βⁱ
-        self.unit = min(1.0, forget**n)  # what the paper's objective is multiplied by, so that no weight is above 1
+        self.unit = float(
+            min(1.0, forget**n)
+        )  # what the paper's objective is multiplied by, so that no weight is above 1
         w, prior = np.sqrt(self.unit / self.noise)[:, None], np.sqrt(self.unit * ridge)
         centre = np.zeros((d, Y.shape[1])) if start is None else start
         self.A = np.vstack([w * X, prior * np.eye(d)])  # (n + d, d)
@@ -103,11 +105,16 @@ class Joint:
         self.S = self.H @ self.C @ self.H.T + self.R
         self.e = self.y - self.H @ self.mean
 
-    def given(self) -> tuple[Array, Array]:
-        """Means (T, d) and covariances (T, d, d) of every step given the answers."""
+    def posterior(self) -> tuple[Array, Array]:
+        """Means (T, d) and the covariance (T, d, T, d) of all steps given the answers."""
         K = np.linalg.solve(self.S, self.H @ self.C).T
         after = (self.C - K @ self.H @ self.C).reshape(self.T, self.d, self.T, self.d)
-        return (self.mean + K @ self.e).reshape(self.T, self.d), np.array([after[t, :, t] for t in range(self.T)])
+        return (self.mean + K @ self.e).reshape(self.T, self.d), after
+
+    def given(self) -> tuple[Array, Array]:
+        """Means (T, d) and covariances (T, d, d) of every step given the answers."""
+        mean, after = self.posterior()
+        return mean, np.array([after[t, :, t] for t in range(self.T)])
 
     @property
     def distance(self) -> float:
@@ -138,5 +145,5 @@ class Joint:
         return float(np.linalg.norm(self.mean) + moved)
 
     def allowed(self) -> float:
-        """What rounding may do on two ways: T steps of products and solves, the direct one and the recursion."""
-        return rounding(self.condition, 2 * self.C.shape[0] * max(len(self.y), self.d))
+        """What rounding may do on two ways: products with C and solves with S, each number multiplied and added."""
+        return rounding(self.condition, 4 * (len(self.C) + len(self.y)) * max(len(self.y), self.d))
