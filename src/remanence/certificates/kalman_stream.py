@@ -52,7 +52,7 @@ def surprises_add_up_to_the_joint_distance(
     source="Proposition 3, innovations",
     instances=drawn_streams,
     kind="statistical",
-    conditions=(f"{DRAWS} streams drawn from the model", f"error rate {ERROR_RATE:g}"),
+    conditions=(f"{DRAWS} streams drawn from the model", f"error rate {ERROR_RATE:g} a model"),
 )
 def surprises_are_as_many_as_answers(
     model: LinearGaussian, steps: int, seed: int = 0, surprises: Surprises = innovations

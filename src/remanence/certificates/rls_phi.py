@@ -59,7 +59,7 @@ def phi_is_the_inverse_of_half_the_hessian(
     "Φ after a sample is Φ before it less a matrix of rank one",
     source="Remark 4",
     instances=noisy_streams,
-    conditions=("Φ − Φxxᵀ Φ/(βᵗ + xᵀΦx)",),
+    conditions=("Φ − ΦxxᵀΦ/(βᵗ + xᵀΦx)",),
 )
 def phi_is_updated_by_a_matrix_of_rank_one(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None

@@ -148,7 +148,7 @@ def backward_transfer_is_the_trace_of_the_posterior(
     source="Theorem 7",
     instances=drawn_streams,
     kind="statistical",
-    conditions=("the model is right", f"{DRAWS} streams drawn from it", f"error rate {ERROR_RATE:g}"),
+    conditions=("the model is right", f"{DRAWS} streams drawn from it", f"error rate {ERROR_RATE:g} a model"),
 )
 def smoother_errs_as_much_as_it_says(
     model: LinearGaussian, steps: int, seed: int = 0, smoother: Smoother = smooth
