@@ -38,8 +38,10 @@ PUBLIC = [
     "evaluation",
     "kalman",
     "list_methods",
+    "load",
     "metrics",
     "min_norm",
+    "save",
     "steps",
     "streams",
 ]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from remanence.evaluation import ErrorMatrix, evaluate, metrics
     from remanence.kalman import Kalman
     from remanence.methods import APA, ICL, LMS, OGD, RLS, LowRankRLS, ORFit, list_methods, min_norm, steps
+    from remanence.store import load, save
     from remanence.streams import Task
 
 __version__ = "0.1.0"
@@ -47,6 +48,8 @@ _HOMES = {
     "certify": "certificates",
     "ErrorMatrix": "evaluation",
     "evaluate": "evaluation",
+    "load": "store",
+    "save": "store",
     "Task": "streams",
     "FileError": "errors",
     "InputError": "errors",
@@ -92,8 +95,10 @@ __all__ = [
     "evaluation",
     "kalman",
     "list_methods",
+    "load",
     "metrics",
     "min_norm",
+    "save",
     "steps",
     "streams",
 ]

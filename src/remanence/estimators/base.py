@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from remanence.checks import Array, check_finite
 from remanence.errors import InputError
+from remanence.estimators.fingerprint import fingerprint
 from remanence.estimators.random_features import RandomFeatures
 from remanence.estimators.validation import refused_as_input_error
 from remanence.methods import LMS, RLS
@@ -257,19 +258,3 @@ def positive(design: Array, targets: Array, weights: Array | None) -> tuple[Arra
     if not kept.any():
         raise InputError("expected at least one sample of positive weight, got none")
     return design[kept], targets[kept], weights[kept]
-
-
-def fingerprint(transformer: Any) -> str:
-    """What tells one frozen encoder from another: its own fingerprint if it has one, else its settings and arrays."""
-    import hashlib
-
-    own = getattr(transformer, "fingerprint", None)
-    if callable(own):
-        return str(own())
-    digest = hashlib.sha256(
-        repr((type(transformer).__name__, sorted(map(str, transformer.get_params().items())))).encode()
-    )
-    for name, value in sorted(vars(transformer).items()):
-        if isinstance(value, np.ndarray):
-            digest.update(name.encode() + np.ascontiguousarray(value).tobytes())
-    return digest.hexdigest()[:16]

@@ -1,0 +1,62 @@
+"""What tells one frozen encoder from another: the same in every process, on every machine."""
+
+import hashlib
+import re
+import sys
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+def fingerprint(transformer: Any) -> str:
+    """The transformer's own fingerprint if it has one, else a hash of its settings and of all it has learned.
+
+    Functions count by their name, so a transformer made of functions must be named apart by its settings.
+    """
+    own = getattr(transformer, "fingerprint", None)
+    if callable(own):
+        return str(own())
+    digest = hashlib.sha256()
+    _add(digest, transformer, ())
+    return digest.hexdigest()[:16]
+
+
+def _add(digest: Any, value: Any, above: tuple[int, ...]) -> None:
+    """Add a value with all it consists of; what contains itself is entered once."""
+    digest.update(f"<{type(value).__qualname__}>".encode())
+    if id(value) in above:
+        return
+    above = (*above, id(value))
+    if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor):
+        value = value.detach().cpu().double().numpy()
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        digest.update(f"{value.dtype.str}{value.shape}".encode() + np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, (list, tuple, np.ndarray)):
+        for part in value:
+            _add(digest, part, above)
+    elif isinstance(value, (set, frozenset)):
+        digest.update(repr(sorted(map(repr, value))).encode())
+    elif isinstance(value, (type, FunctionType)):
+        digest.update(f"{value.__module__}.{value.__qualname__}".encode())
+    elif isinstance(value, (bool, int, float, str, bytes, np.generic, type(None))):
+        digest.update(repr(value).encode())
+    else:
+        _add_named(digest, value, above)
+
+
+def _add_named(digest: Any, value: Any, above: tuple[int, ...]) -> None:
+    """Add an object by what it holds under names, in the order of the names; of an estimator all but private names."""
+    if isinstance(value, BaseEstimator):
+        learned = {k: v for k, v in vars(value).items() if k.endswith("_") and not k.startswith("_")}
+        named: dict[Any, Any] = {**value.get_params(deep=False), **learned}
+    else:
+        named = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+        if not isinstance(value, dict):
+            digest.update(ADDRESS.sub("", repr(value)).encode())
+    for name in sorted(named, key=repr):
+        digest.update(repr(name).encode())
+        _add(digest, named[name], above)

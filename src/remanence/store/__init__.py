@@ -1,0 +1,70 @@
+"""The model file: save a learner, load it, and go on as if nothing had happened.
+
+rm.save(learner, path)      every bit of what was learned, in one safetensors file under a checksum
+rm.load(path)               the learner; a file that is not exactly as it was written is refused
+"""
+
+from pathlib import Path
+from typing import Any
+
+from remanence.errors import FileError
+from remanence.store.ledger import Entry, Ledger, content_fingerprint
+from remanence.store.model_file import Description, Locked, ModelFile, describe, locked, read, write
+
+__all__ = [
+    "Description",
+    "Entry",
+    "Ledger",
+    "Locked",
+    "ModelFile",
+    "content_fingerprint",
+    "describe",
+    "load",
+    "locked",
+    "read",
+    "save",
+    "write",
+]
+
+
+def save(learner: Any, path: str | Path, wait: float = 10.0) -> None:
+    """Write a learner to a file, in one piece: a reader sees the old file or the new one.
+
+    Parameters
+    ----------
+    learner : estimator, pair (method, state), LinearGaussian or what kalman.filter returned, guard or online learner
+        Functions are never stored: a `step` that is a function of your own is refused. Of `features` that are not
+        RandomFeatures only the fingerprint is stored; bring them along when loading.
+    path : path
+        A `.safetensors` file by custom. One that keeps a ledger (the command line's) is not overwritten.
+    wait : float
+        Seconds to wait while another process writes the same file.
+    """
+    with locked(path, wait) as file:
+        if file.exists() and _keeps_a_ledger(file.path):
+            raise FileError(
+                f"{path} keeps a ledger of what it has learned, which a bare learner would wipe out; save under "
+                f"another name, or write a remanence.store.ModelFile(learner, ledger)"
+            )
+        file.write(ModelFile(learner))
+
+
+def load(path: str | Path, features: Any = None, model: Any = None) -> Any:
+    """The learner in a file, to the last bit; going on gives the numbers of never having been saved.
+
+    Parameters
+    ----------
+    path : path
+    features : transformer, optional
+        The frozen encoder the model was taught with, where the file does not hold it. Another one is refused.
+    model : torch.nn.Module, optional
+        The network of a guard or an online learner, with its own weights loaded.
+    """
+    return read(path, features, model).learner
+
+
+def _keeps_a_ledger(path: Path) -> bool:
+    try:
+        return len(describe(path).ledger) > 0
+    except FileError:  # not a model file, or a broken one: there is nothing to lose
+        return False

@@ -1,0 +1,73 @@
+"""An array as bytes in a row and a few words, so that it comes back with every bit and lying in memory as it did.
+
+axes    which axis is which, where the array does not lie row by row: products round differently elsewhere
+shape   the full shape, where rows are one and the same memory (a broadcast): they are written once
+dtype   the kind of element, where safetensors has no word for it (text, dates, other byte orders)
+"""
+
+import re
+from typing import Any
+
+import numpy as np
+
+from remanence.checks import Array
+from remanence.errors import FileError, InputError
+
+WORDS = {  # safetensors' words for kinds of elements
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "|i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
+    "U8": "|u1",
+    "BOOL": "|b1",
+    "C64": "<c8",
+}
+WORD_OF = {dtype: word for word, dtype in WORDS.items()}
+OTHER = re.compile(r"[<>|][iufcUSmM]\d{1,6}(\[\d{0,4}(Y|M|W|D|h|m|s|ms|us|ns)\])?")
+
+
+def flattened(array: Array) -> tuple[Array, dict[str, Any]]:
+    """The array as one that lies row by row in a kind safetensors knows, and the words that bring it back."""
+    words: dict[str, Any] = {}
+    if any(stride == 0 and n > 1 for stride, n in zip(array.strides, array.shape, strict=True)):
+        words["shape"] = list(array.shape)
+        array = array[tuple(slice(1) if stride == 0 else slice(None) for stride in array.strides)]
+    if not array.flags.c_contiguous:
+        axes = sorted(range(array.ndim), key=lambda i: -abs(array.strides[i]))
+        if axes != list(range(array.ndim)):
+            words["axes"] = axes
+            array = array.transpose(axes)
+    array = np.ascontiguousarray(array).reshape(array.shape)  # (ascontiguousarray gives a number an axis)
+    if array.dtype.str not in WORD_OF:
+        if array.dtype.kind not in "iufcUSmM" or not array.dtype.itemsize:
+            raise InputError(f"expected an array of numbers, truths or text to store, got {array.dtype}")
+        words["dtype"] = array.dtype.str
+        array = array.reshape(-1).view(np.uint8).reshape(*array.shape, array.dtype.itemsize)
+    return array, words
+
+
+def restored(array: Array, words: dict[str, Any]) -> Array:
+    """The array that `flattened` took apart; refused where the words do not fit it."""
+    try:
+        if "dtype" in words:
+            if not OTHER.fullmatch(words["dtype"]):
+                raise ValueError("no such kind of element")
+            dtype = np.dtype(words["dtype"])
+            if array.dtype != np.uint8 or array.shape[-1] != dtype.itemsize:
+                raise ValueError("elements of another size")
+            array = array.reshape(-1).view(dtype).reshape(array.shape[:-1])
+        if "axes" in words:
+            if sorted(words["axes"]) != list(range(array.ndim)):
+                raise ValueError("the axes are others")
+            array = array.transpose(np.argsort(words["axes"]))
+        if "shape" in words:
+            array = np.broadcast_to(array, tuple(words["shape"]))
+    except (TypeError, ValueError, IndexError) as problem:
+        raise FileError(f"an array of {array.dtype} {array.shape} cannot be {words}: {problem}") from None
+    return array

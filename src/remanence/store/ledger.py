@@ -1,0 +1,147 @@
+"""The ledger: what a model has learned, known by its content, so that nothing is learned twice.
+
+    in force = learned or merged, and not unlearned since                                              (L)
+
+A ledger is a value: every change is a new one. It travels in the model file itself, so that the memory of a model and
+the list of what is in it are always from the same moment.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from remanence.checks import check_count
+from remanence.errors import InputError
+
+Action = Literal["learned", "unlearned", "merged"]
+SHA256 = re.compile("[0-9a-f]{64}")
+
+
+def content_fingerprint(*parts: Any) -> str:
+    """The SHA-256 of bytes, texts and arrays, told apart by their kinds and lengths."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, (bytes, bytearray, memoryview)):
+            data, kind = bytes(part), "bytes"
+        elif isinstance(part, str):
+            data, kind = part.encode("utf-8", "surrogatepass"), "text"
+        else:
+            array = np.asarray(part)
+            if array.dtype.kind == "O":
+                array = np.array([str(v) for v in array.ravel()]).reshape(array.shape)
+            data, kind = np.ascontiguousarray(array).tobytes(), f"{array.dtype.str}{array.shape}"
+        digest.update(f"{kind}:{len(data)}:".encode() + data)
+    return digest.hexdigest()
+
+
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that happened to a model: some rows came in or went out."""
+
+    fingerprint: str  # SHA-256 of the rows' content
+    name: str  # what people call it, a file name for instance
+    rows: int
+    action: Action = "learned"
+    when: str = field(default_factory=now)  # UTC, ISO 8601
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.fingerprint, str) or not SHA256.fullmatch(self.fingerprint):
+            raise InputError(
+                f"expected a SHA-256 as 64 hexadecimal digits, got {self.fingerprint!r:.80}; use content_fingerprint"
+            )
+        if not isinstance(self.name, str):
+            raise InputError(f"expected a text as name, got {type(self.name).__name__}")
+        check_count(self.rows, "rows", 0)
+        if self.action not in get_args(Action):
+            raise InputError(f"expected an action among {', '.join(get_args(Action))}, got {self.action!r:.40}")
+        try:
+            moment = datetime.fromisoformat(self.when)
+        except (TypeError, ValueError):
+            moment = None
+        if moment is None or moment.utcoffset() is None or moment.utcoffset():
+            raise InputError(f"expected a time in UTC like {now()}, got {self.when!r:.40}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Everything that happened to a model, oldest first."""
+
+    entries: tuple[Entry, ...] = ()
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def in_force(self) -> dict[str, Entry]:
+        """What the model holds now, by fingerprint (L)."""
+        held: dict[str, Entry] = {}
+        for entry in self.entries:
+            if entry.action == "unlearned":
+                held.pop(entry.fingerprint, None)
+            else:
+                held[entry.fingerprint] = entry
+        return held
+
+    def contains(self, fingerprint: str) -> bool:
+        """Whether the model holds these rows now."""
+        return fingerprint in self.in_force()
+
+    def last_action(self, fingerprint: str) -> Action | None:
+        """What happened to these rows last; None if they were never met."""
+        return next((e.action for e in reversed(self.entries) if e.fingerprint == fingerprint), None)
+
+    def with_entry(self, entry: Entry) -> "Ledger":
+        """With one more entry; rows that are in cannot come in again, and rows that went out cannot go out again.
+
+        Rows may go out that never came in under this fingerprint: a part of what was learned, say.
+        """
+        last = self.last_action(entry.fingerprint)
+        if (last in ("learned", "merged")) if entry.action != "unlearned" else (last == "unlearned"):
+            raise InputError(
+                f"expected rows that were not {entry.action} yet, got {entry.name}, which the ledger has as {last}"
+            )
+        return Ledger((*self.entries, entry))
+
+    def without(self, fingerprint: str, when: str | None = None) -> "Ledger":
+        """With rows that went out again; refused where the model does not hold them."""
+        held = self.in_force().get(fingerprint)
+        if held is None:
+            raise InputError(f"expected rows that the model holds, got {fingerprint!r:.80}, which it does not")
+        return self.with_entry(replace(held, action="unlearned", when=now() if when is None else when))
+
+    def merged(self, other: "Ledger", when: str | None = None) -> "Ledger":
+        """With all that another model holds; refused where both hold the same rows, which would then count twice."""
+        mine, theirs = self.in_force(), other.in_force()
+        twice = [entry.name for key, entry in theirs.items() if key in mine]
+        if twice:
+            raise InputError(
+                f"expected models of different rows to merge, but both have learned {', '.join(twice):.200}; "
+                f"unlearn them from one of the two first"
+            )
+        when = now() if when is None else when
+        came = (replace(entry, action="merged", when=when) for entry in theirs.values())
+        return Ledger((*self.entries, *came))
+
+    def to_list(self) -> list[list[Any]]:
+        """The entries as JSON has them."""
+        return [[e.fingerprint, e.name, int(e.rows), e.action, e.when] for e in self.entries]
+
+    @classmethod
+    def from_list(cls, entries: Any) -> "Ledger":
+        """What `to_list` wrote down."""
+        try:
+            return cls(tuple(Entry(*entry) for entry in entries))
+        except TypeError as problem:
+            raise InputError(f"expected a list made by Ledger.to_list, got {problem}") from None

@@ -1,0 +1,181 @@
+"""The model file: a learner, the ledger of what it has learned, and notes, written and read as one.
+
+    with locked(path) as file:                     nobody else writes meanwhile
+        model = file.read()
+        …teach model.learner, and say so in model.ledger…
+        file.write(replace(model, ledger=…))       all of it or nothing
+
+What was learned and the ledger that says so are in the same atomic write: whatever is interrupted where, the file holds
+both or neither, so that rows are learned exactly once.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from remanence.errors import FileError, InputError
+from remanence.files import remove_unfinished, write_atomically
+from remanence.store.about import about
+from remanence.store.encode import decode, encode
+from remanence.store.file import packed, parse, read_bytes, read_words
+from remanence.store.ledger import Ledger
+from remanence.store.lock import alone
+from remanence.store.outside import Outside
+from remanence.store.pairs import Pair
+from remanence.store.registry import RECORDS, find_name
+
+FORMAT = 1  # raised when a reader of the old one would misread the new one
+WAIT = 10.0  # seconds to wait for another writer
+WORDS = ("format", "library", "about", "learner", "ledger", "notes")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """What a model file holds: the learner, what it has learned, and notes of whoever teaches it."""
+
+    learner: Any
+    ledger: Ledger = field(default_factory=Ledger)
+    notes: Mapping[str, Any] = field(default_factory=dict)  # plain values, as JSON has them
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a file says of itself, without its arrays."""
+
+    about: dict[str, Any]  # kind, method, settings, rows, labels, …
+    ledger: Ledger
+    notes: dict[str, Any]
+    library: str  # the version that wrote it
+    size: int  # bytes
+
+
+def to_buffers(model: ModelFile) -> list[Any]:
+    """The file as buffers to be written one after the other."""
+    from remanence import __version__
+
+    learner = _standing_alone(model.learner)
+    tree, arrays = encode(learner)
+    try:
+        notes = json.dumps(dict(model.notes), allow_nan=False)
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"expected notes of plain values, as JSON has them, got {problem}") from None
+    words = {
+        "format": str(FORMAT),
+        "library": f"remanence {__version__}",
+        "about": json.dumps(about(learner), allow_nan=False),
+        "learner": json.dumps(tree, allow_nan=False, separators=(",", ":")),
+        "ledger": json.dumps(model.ledger.to_list()),
+        "notes": notes,
+    }
+    return packed(words, arrays)
+
+
+def from_bytes(content: bytes, features: Any = None, model: Any = None) -> ModelFile:
+    """What a file of these bytes holds; refused, saying why, unless every bit is as it was written."""
+    words, arrays = parse(content)
+    told = _words(words)
+    outside = Outside(features=features, model=model)
+    learner = decode(told["learner"], arrays, outside.given)
+    name = "Pair" if type(learner) is tuple else find_name(learner)
+    if name is None or not RECORDS[name].alone:
+        raise FileError(f"expected a learner, got a {type(learner).__name__}")
+    outside.check_all_used()
+    return ModelFile(learner, _ledger(told["ledger"]), told["notes"])
+
+
+def read(path: str | Path, features: Any = None, model: Any = None) -> ModelFile:
+    """The model file at this path; `features` and `model` are what it was taught with and does not hold."""
+    path = Path(path)
+    with _naming(path):
+        return from_bytes(read_bytes(path), features, model)
+
+
+def write(path: str | Path, model: ModelFile, wait: float = WAIT) -> None:
+    """Write the model file; a reader sees the old one or the new one, and after a crash it is one of the two."""
+    with locked(path, wait) as file:
+        file.write(model)
+
+
+def describe(path: str | Path) -> Description:
+    """What the file says of itself; quick whatever its size, and without looking at the checksum."""
+    path = Path(path)
+    with _naming(path):
+        told = _words(read_words(path))
+        return Description(told["about"], _ledger(told["ledger"]), told["notes"], told["library"], path.stat().st_size)
+
+
+class Locked:
+    """A model file that nobody else writes meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def read(self, features: Any = None, model: Any = None) -> ModelFile:
+        return read(self.path, features, model)
+
+    def write(self, model: ModelFile) -> None:
+        buffers = to_buffers(model)
+        if self.path.is_dir():
+            raise FileError(f"expected {self.path} to be a file, got a folder; name the model file inside it")
+        remove_unfinished(self.path)
+        write_atomically(self.path, buffers)
+
+
+@contextmanager
+def locked(path: str | Path, wait: float = WAIT) -> Iterator[Locked]:
+    """Read, change and write without another writer in between; gives up after `wait` seconds."""
+    path = Path(os.path.realpath(path))  # two names of one file share its lock
+    with alone(path, wait):
+        yield Locked(path)
+
+
+def _standing_alone(learner: Any) -> Any:
+    """A pair as a value of its own; what is no learner is refused."""
+    if type(learner) is tuple and len(learner) == 2:
+        return Pair(*learner)
+    name = find_name(learner)
+    if name is not None and RECORDS[name].alone:
+        return learner
+    hint = (
+        "an estimator of Remanence, a pair (method, state), a model or a result of rm.kalman, or a learner of rm.deep"
+    )
+    raise InputError(f"expected {hint}, got {type(learner).__name__}")
+
+
+def _words(words: Mapping[str, str]) -> dict[str, Any]:
+    """The words of a file, understood; an unknown format is refused before anything else is looked at."""
+    found = words.get("format", "")
+    if found != str(FORMAT):
+        newer = found.isdecimal() and int(found) > FORMAT
+        hint = "upgrade remanence to read it" if newer else "it was not written by rm.save"
+        raise FileError(f"expected a model file of format {FORMAT}, got format {found!r:.20}; {hint}")
+    missing = [name for name in WORDS if name not in words]
+    if missing:
+        raise FileError(f"expected a model file with {', '.join(missing)}, got one without")
+    try:
+        return {name: json.loads(words[name]) if name not in ("format", "library") else words[name] for name in WORDS}
+    except (ValueError, RecursionError) as problem:
+        raise FileError(f"its words make no sense: {problem}") from None
+
+
+def _ledger(entries: Any) -> Ledger:
+    try:
+        return Ledger.from_list(entries)
+    except InputError as problem:
+        raise FileError(f"its ledger makes no sense: {problem}") from None
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Refusals of a file say which one."""
+    try:
+        yield
+    except FileError as problem:
+        raise FileError(f"cannot load {path}: {problem}") from None
