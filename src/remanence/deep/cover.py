@@ -6,11 +6,11 @@
     what `frozen` names                         held
     what `free` names                           left to the optimizer: its part in old answers is not protected
 
-Held means: free during the first task, kept to the bit from the first `absorb` on.
+Held means: free during the first task, kept to the bit from the first `absorb` on (a norm: the first that calls it).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 import torch
@@ -30,53 +30,92 @@ class Cover:
 
     watched: tuple[Watched, ...]
     matrices: dict[str, Matrix]
-    aliases: dict[str, str]  # a layer that shares its weights → the name its memory goes by
+    aliases: dict[str, str]  # a matrix → the name its memory goes by, the same for all that share their weights
     tables: dict[str, Table]
     held: dict[str, Tensor]
-    steady: tuple[nn.Module, ...]  # batch norms: they answer with their running statistics once these are held
+    norms: dict[str, nn.Module]
+    norm_of: dict[str, str]  # a held tensor → its norm; the others are held from the first task on, called or not
+    kept: tuple[nn.Parameter, ...]  # all that some rule keeps
+
+    def steady(self, held: Iterable[str]) -> tuple[nn.Module, ...]:
+        """The norms whose running statistics are held: they answer with them from then on."""
+        return tuple(norm for name, norm in self.norms.items() if _inside(name, "running_mean") in set(held))
+
+
+def wrappings(model: nn.Module) -> list[nn.Module]:
+    """The model as it was handed over, and what is inside `torch.compile` and data-parallel wrappers, to the end."""
+    from torch._dynamo.eval_frame import OptimizedModule
+
+    found = [model]
+    while True:
+        if isinstance(found[-1], OptimizedModule):
+            found.append(found[-1]._orig_mod)
+        elif isinstance(found[-1], nn.parallel.DistributedDataParallel | nn.DataParallel):
+            found.append(found[-1].module)
+        else:
+            return found
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """The user's own module behind `torch.compile` and DistributedDataParallel: same parameters, hooks that fire."""
-    from torch._dynamo.eval_frame import OptimizedModule
-
-    while True:
-        if isinstance(model, OptimizedModule):
-            model = model._orig_mod
-        elif isinstance(model, nn.parallel.DistributedDataParallel | nn.DataParallel):
-            model = model.module
-        else:
-            return model
+    """The user's own module behind all wrappers: same parameters, hooks that fire."""
+    return wrappings(model)[-1]
 
 
 def cover(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[str] = ()) -> Cover:
     """Sort the parameters of a model; refuse one that no rule knows."""
     frozen, free = patterns(model, frozen, "frozen"), patterns(model, free, "free")
     named = dict(model.named_parameters(remove_duplicate=False))
-    watched, matrices, aliases = _without_twins(
-        w for w in watched_in(model) if not all(matches(n, (*frozen, *free)) for n in _names(named, w))
-    )
+    _check_parameters(named)
+    still = {id(p) for n, p in named.items() if matches(n, frozen)}
+    loose = {id(p) for n, p in named.items() if matches(n, free)} - still
+    found = list(watched_in(model))
+    # every input has the constant one in it, so where the weight is held the bias may not move either
+    biases = [m.bias_parameter for w in found for m in w.matrices if id(m.weight_parameter) in still]
+    still |= {id(bias) for bias in biases if bias is not None} - loose
+    watched, matrices, aliases = _without_twins(_left_to_rules(w, still, loose) for w in found)
     kept = {id(p) for m in matrices.values() for p in m.parameters}
     tables = {
         name: m
         for name, m in model.named_modules()
-        if isinstance(m, TABLES) and not matches(f"{name}.weight", (*frozen, *free))
+        if isinstance(m, TABLES) and id(m.weight) not in still and id(m.weight) not in loose
     }
-    held: dict[str, Tensor] = {name: p for name, p in named.items() if matches(name, frozen)}
-    for name, module in model.named_modules():
-        if isinstance(module, NORMS):
-            own = {f"{name}.{n}" if name else n: t for n, t in (*module.named_parameters(), *module.named_buffers())}
-            held |= {n: t for n, t in own.items() if not matches(n, free)}
     _check_tables(tables, kept)
+    held: dict[str, Tensor] = {name: p for name, p in named.items() if id(p) in still}
+    held |= {name: b for name, b in model.named_buffers() if matches(name, frozen)}
+    norms: dict[str, nn.Module] = {name: m for name, m in model.named_modules() if isinstance(m, NORMS)}
+    norm_of: dict[str, str] = {}
+    batch_norms(model)
+    for name, norm in norms.items():
+        own = {_inside(name, n): t for n, t in (*norm.named_parameters(), *norm.named_buffers())}
+        norm_of |= {n: name for n in own if n not in held and not matches(n, free)}
+        held |= {n: own[n] for n in norm_of if n in own}
     known = kept | {id(m.weight) for m in tables.values()} | {id(t) for t in held.values()}
-    lost = [n for n, p in named.items() if p.requires_grad and id(p) not in known and not matches(n, free)]
+    lost = [n for n, p in named.items() if p.requires_grad and id(p) not in known | loose]
     if lost:
         raise InputError(
             f"no rule keeps {_few(lost)}: expected parameters of Linear, Conv, Embedding, MultiheadAttention and norm "
             "modules; name the others in frozen=(…) to hold them after the first task, or in free=(…) to leave them "
             "to the optimizer without protection (patterns such as 'rnn.*' are understood)"
         )
-    return Cover(watched, matrices, aliases, tables, held, batch_norms(model))
+    parameters = tuple(p for p in model.parameters() if id(p) in known)
+    return Cover(watched, matrices, aliases, tables, held, norms, norm_of, parameters)
+
+
+def _check_parameters(named: dict[str, nn.Parameter]) -> None:
+    for name, parameter in named.items():
+        if nn.parameter.is_lazy(parameter):
+            raise InputError(f"{name} has no size yet; run one batch through the model, then make the guard")
+        if parameter.is_complex():
+            raise InputError(f"expected real parameters, got {name} of {parameter.dtype}")
+
+
+def _left_to_rules(watched: Watched, still: set[int], loose: set[int]) -> Watched:
+    """The matrices of a module without what `frozen` and `free` name."""
+    out = still | loose
+    left = [m for m in watched.matrices if id(m.weight_parameter) not in out]
+    return replace(
+        watched, matrices=tuple(replace(m, bias_name="") if id(m.bias_parameter) in out else m for m in left)
+    )
 
 
 def batch_norms(model: nn.Module) -> tuple[nn.Module, ...]:
@@ -100,13 +139,13 @@ def _without_twins(found: Iterable[Watched]) -> tuple[tuple[Watched, ...], dict[
     for w in found:
         watched.append(w)
         for m in w.matrices:
-            first = owner.setdefault((id(m.parameters[0]), m.part.start), m)
+            first = owner.setdefault((id(m.weight_parameter), m.weight_part.start), m)
             aliases[m.name] = first.name
             matrices[first.name] = first
             if [id(p) for p in first.parameters] != [id(p) for p in m.parameters] or first.shape != m.shape:
                 raise InputError(
                     f"{first.name} and {m.name} share a weight but not the bias, so no one memory keeps both; "
-                    "untie them, or name the weight in frozen=(…)"
+                    "untie them, or name weight and biases in frozen=(…)"
                 )
     return tuple(watched), matrices, aliases
 
@@ -122,13 +161,12 @@ def _check_tables(tables: dict[str, Table], kept: set[int]) -> None:
             )
 
 
+def _inside(module: str, name: str) -> str:
+    return f"{module}.{name}" if module else name
+
+
 def held_value(tensor: Tensor) -> Tensor:
     return tensor.detach().to("cpu", copy=True)
-
-
-def _names(named: dict[str, nn.Parameter], watched: Watched) -> list[str]:
-    own = {id(p) for m in watched.matrices for p in m.parameters}
-    return [name for name, p in named.items() if id(p) in own]
 
 
 def patterns(model: nn.Module, names: Iterable[str], what: str) -> tuple[str, ...]:
@@ -137,7 +175,7 @@ def patterns(model: nn.Module, names: Iterable[str], what: str) -> tuple[str, ..
         raise InputError(
             f"expected {what} to be a list of names, got the one string {names!r}; try {what}=({names!r},)"
         )
-    known = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+    known = [name for name, _ in (*model.named_parameters(remove_duplicate=False), *model.named_buffers())]
     for pattern in (given := tuple(names)):
         if not any(matches(name, (pattern,)) for name in known):
             raise InputError(

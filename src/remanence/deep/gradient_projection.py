@@ -102,33 +102,33 @@ class GradientProjection(LayerGuard):
         """
         if any(e < 1.0 for e in self._energies().values()):
             return
-        watched = {
-            p: p.detach().clone() for m in self._cover.matrices.values() for p in m.parameters if p.requires_grad
-        }
-        if not watched:
-            return
-        noise = torch.Generator().manual_seed(0)
+        before_it = {p: p.detach().clone() for p in self._cover.kept}
+        noise = torch.Generator("cpu").manual_seed(0)
         with answering(self.model):
             before, again = outputs_of(forward(self.model, batch)), outputs_of(forward(self.model, batch))
             try:
-                for parameter, value in watched.items():
-                    size = 0.1 * float(value.double().square().mean().sqrt())
-                    step = torch.randn(value.shape, generator=noise, dtype=torch.float64) * size
-                    parameter.add_(step.to(value))
+                for parameter in self._cover.kept:
+                    if parameter.requires_grad:
+                        size = 0.1 * float(parameter.double().square().mean().sqrt())
+                        step = torch.randn(parameter.shape, generator=noise, dtype=torch.float64, device="cpu") * size
+                        parameter.add_(step.to(parameter))
                 for keeper in self._keepers(memory):
                     keeper.keep()
                 after = outputs_of(forward(self.model, batch))
             finally:
-                for parameter, value in watched.items():
+                for parameter, value in before_it.items():
                     parameter.copy_(value)
-        tolerance = max(float(torch.finfo(p.dtype).eps) for p in watched) ** 0.5
+        coarsest = max(float(torch.finfo(t.dtype).eps) for t in (*self._cover.kept, *before))
         for a, b, c in zip(before, again, after, strict=True):
-            allowed = tolerance * max(float(a.abs().max()), 1e-30) + 10 * float((a - b).abs().max())
+            if not a.numel():
+                continue
+            allowed = coarsest**0.5 * max(float(a.abs().max()), 1e-30) + 10 * float((a - b).abs().max())
             moved = float((c - a).abs().max())
             if not moved <= allowed:
                 raise InputError(
                     f"a trial step that no memory forbids moved the model's answers by {moved:.1e} "
                     f"(allowed {allowed:.1e}), so they cannot be protected: some weight is used in a way its module's "
-                    "own forward does not show (a functional call, random numbers in eval mode); name such parameters "
-                    "in frozen=(…) or free=(…). Nothing was absorbed"
+                    "own forward does not show (a functional call, random numbers in eval mode), or the inputs differ "
+                    "in size by more than this precision can tell; name such parameters in frozen=(…) or free=(…), or "
+                    "use double(). Nothing was absorbed"
                 )

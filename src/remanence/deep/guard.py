@@ -9,12 +9,13 @@ exception; the parameters are then put right once more, whatever the optimizer h
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from types import MethodType
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from remanence.deep.cover import unwrapped
+from remanence.deep.cover import wrappings
 from remanence.errors import InputError
 
 Forward = Callable[[nn.Module, Any], Any]
@@ -53,17 +54,25 @@ class Guard(ABC):
     def __init__(self, model: nn.Module) -> None:
         if not isinstance(model, nn.Module):
             raise InputError(f"expected a torch.nn.Module, got {type(model).__name__}")
-        self.model = unwrapped(model)
-        self._distributed = isinstance(model, nn.parallel.DistributedDataParallel)
+        layers = wrappings(model)
+        self.model = layers[-1]
+        self._distributed = any(isinstance(layer, nn.parallel.DistributedDataParallel) for layer in layers)
+        self._blocks: list[tuple[list[Keeper], ExitStack, tuple[torch.optim.Optimizer, ...]]] = []
 
     @contextmanager
     def protect(self, *optimizers: torch.optim.Optimizer) -> Iterator[None]:
-        """Inside this block every step of the optimizers keeps the old answers."""
+        """Inside this block every step of the optimizers keeps the old answers.
+
+        An optimizer may go on from task to task. LBFGS is the exception: the curvature it remembers was found in
+        directions that may since be closed, so give it a new one a task, with line_search_fn="strong_wolfe".
+        """
         self._check_optimizers(optimizers)
         with ExitStack() as hooks:
             keepers = self._attach(hooks, optimizers)
             # a step that dies half-way (a closure that raises) has moved parameters that no hook saw: put them right
             hooks.callback(_each, keepers, "settle")
+            self._blocks.append((keepers, hooks, optimizers))
+            hooks.callback(self._blocks.pop)
             for optimizer in optimizers:
                 hooks.callback(optimizer.register_step_post_hook(lambda *_: _each(keepers, "keep")).remove)
                 if isinstance(optimizer, torch.optim.LBFGS):
@@ -90,10 +99,18 @@ class Guard(ABC):
     def _attach(self, hooks: ExitStack, optimizers: tuple[torch.optim.Optimizer, ...]) -> "list[Keeper]":
         """What puts parameters right after each step; hooks to undo go on the stack."""
 
+    def _renew(self) -> None:
+        """Call this when the memory has changed: a block that is open protects what is in it from now on."""
+        for keepers, hooks, optimizers in self._blocks:
+            keepers[:] = self._attach(hooks, optimizers)
+
     def _check_optimizers(self, optimizers: tuple[torch.optim.Optimizer, ...]) -> None:
         if not optimizers or not all(isinstance(o, torch.optim.Optimizer) for o in optimizers):
             kinds = [type(o).__name__ for o in optimizers]
-            raise InputError(f"expected one or more torch.optim optimizers to guard, got {kinds}")
+            raise InputError(
+                f"expected one or more torch.optim optimizers to guard, got {kinds}; where a trainer wraps it, hand "
+                "over the optimizer inside"
+            )
         theirs = {id(p) for o in optimizers for group in o.param_groups for p in group["params"]}
         if not any(id(p) in theirs for p in self.model.parameters()):
             raise InputError(
@@ -103,8 +120,19 @@ class Guard(ABC):
 
 
 def _each(keepers: Iterable[Keeper], what: str) -> None:
-    for keeper in keepers:
-        getattr(keeper, what)()
+    with full_precision():
+        for keeper in keepers:
+            getattr(keeper, what)()
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """No autocast: what is held would be rounded to it. (The test comes first, because most loops have none.)"""
+    kinds = [kind for kind in ("cpu", "cuda", "mps", "xpu") if torch.is_autocast_enabled(kind)]
+    with ExitStack() as off:
+        for kind in kinds:
+            off.enter_context(torch.autocast(kind, enabled=False))
+        yield
 
 
 def _leaning(keepers: list[Keeper]) -> Callable[..., Any]:
@@ -114,7 +142,9 @@ def _leaning(keepers: list[Keeper]) -> Callable[..., Any]:
     """
 
     def lean(_: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        closure = args[1] if len(args) > 1 else kwargs["closure"]
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        if closure is None:
+            return None  # the optimizer itself says what is missing
 
         def leaning() -> Any:
             loss = closure()
@@ -130,26 +160,45 @@ def _leaning(keepers: list[Keeper]) -> Callable[..., Any]:
 
 @contextmanager
 def answering(model: nn.Module) -> Iterator[None]:
-    """The model as it answers: eval mode, no gradients; every module's own mode comes back."""
+    """The model as it answers: eval mode, no gradients, its own precision; every module's own mode comes back.
+
+    Hooks must see every call, so compiled parts run as they are written and transformers take no short cut.
+    """
     modes = {module: module.training for module in model.modules()}
+    short_cuts = torch.backends.mha.get_fastpath_enabled()
     try:
-        model.eval()
-        with torch.no_grad():
+        for module in modes:  # not model.eval(): a module may do more than that there
+            module.training = False
+        torch.backends.mha.set_fastpath_enabled(False)
+        with torch.no_grad(), full_precision(), torch.compiler.set_stance("force_eager"):
             yield
     finally:
+        torch.backends.mha.set_fastpath_enabled(short_cuts)
         for module, mode in modes.items():
             module.training = mode
 
 
-def steadied(batch_norms: Iterable[nn.Module], hooks: ExitStack) -> None:
-    """Batch norms answer with their running statistics while they train, until the stack is left."""
+def steadied(norms: Iterable[nn.Module], hooks: ExitStack) -> None:
+    """Norms answer with their running statistics until the stack is left, whatever train() and eval() are called.
 
-    def set_mode(module: nn.Module, mode: bool) -> None:
-        module.training = mode
+    Then each gets the mode that was asked of it last. (A hook would not be seen by a model compiled before.)
+    """
+    asked = {norm: norm.training for norm in norms}
 
-    for module in batch_norms:
-        hooks.callback(set_mode, module, module.training)
-        hooks.callback(module.register_forward_pre_hook(lambda m, _: set_mode(m, False)).remove)
+    def train(norm: nn.Module, mode: bool = True) -> nn.Module:
+        asked[norm] = mode
+        return norm
+
+    def leave(norm: nn.Module) -> None:
+        del vars(norm)["train"]
+        norm.training = asked[norm]
+
+    for norm in asked:
+        if "train" in vars(norm):  # held by a block around this one
+            continue
+        norm.training = False
+        vars(norm)["train"] = MethodType(train, norm)
+        hooks.callback(leave, norm)
 
 
 def check_saved(state: Any, kind: str) -> dict[str, Any]:

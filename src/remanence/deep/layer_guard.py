@@ -8,19 +8,21 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
-from remanence.deep.cover import cover, held_value
+from remanence.checks import check_count
+from remanence.deep.cover import Cover, cover, patterns
+from remanence.deep.grip import Grip
 from remanence.deep.guard import Forward, Guard, Keeper, call_model, check_saved, steadied
 from remanence.deep.guard_report import GuardReport, LayerReport
-from remanence.deep.remembered import Memory, drift, restored, saved
-from remanence.deep.restraint import Grip, Hold, Restraint
-from remanence.deep.watching import Watch
+from remanence.deep.heads import add_outputs
+from remanence.deep.remembered import Memory, drift, extended, grown, moved, replaced, restored, saved
+from remanence.deep.restraint import Hold, Restraint
+from remanence.deep.watching import Watch, together
 from remanence.errors import InputError
 from remanence.memory.root import Root
 
@@ -32,7 +34,8 @@ class LayerGuard(Guard):
 
     def __init__(self, model: nn.Module, frozen: Iterable[str] = (), free: Iterable[str] = ()) -> None:
         super().__init__(model)
-        self._cover = cover(self.model, frozen, free)
+        self._frozen, self._free = patterns(self.model, frozen, "frozen"), patterns(self.model, free, "free")
+        self._cover = cover(self.model, self._frozen, self._free)
         self._memory = Memory()
 
     def absorb(self, batches: Iterable[Any], forward: Forward = call_model) -> GuardReport:
@@ -46,33 +49,24 @@ class LayerGuard(Guard):
             Called as forward(model, batch) where a batch holds more than inputs, for instance labels:
             ``guard.absorb(loader, lambda model, batch: model(batch[0]))``.
         """
-        self._warn_if_moved("what they answer now is what will be kept")
+        self._cover = self._covered()
+        self._warn_if_moved("what they answer now is what will be kept", stacklevel=3)
+        device = next(self.model.parameters()).device if self._distributed else None
         seen = Watch(self._cover)
-        first = seen.watch(self.model, batches, forward)
-        if self._distributed:
-            seen = seen.gathered()
-        old = self._memory
-        new = replace(
-            old,
-            tasks=old.tasks + 1,
-            restraints=old.restraints | {name: self._restrain(name, roots) for name, roots in seen.roots.items()},
-            roots=old.roots
-            | {
-                name: [mine.merged(root) for mine, root in zip(old.roots.get(name, ()), roots, strict=True)]
-                if name in old.roots
-                else roots
-                for name, roots in seen.roots.items()
-            },
-            rows=old.rows | {name: old.rows.get(name, 0) + n for name, n in seen.rows.items()},
-            held=old.held or {name: held_value(t) for name, t in self._cover.held.items()},
-            table_rows={n: used | old.table_rows.get(n, used) for n, used in seen.looked_up.items()},
-        )
-        new = replace(
-            new,
-            table_values={n: held_value(self._cover.tables[n].weight)[used] for n, used in new.table_rows.items()},
-        )
-        self._check(new, first, forward)
+        with together(device):
+            first = seen.watch(self.model, batches, forward)
+        if device is not None:
+            seen = seen.gathered(device)
+        if not seen.seen:
+            raise InputError(
+                "expected at least one batch with inputs for the guarded layers, got none; was a generator used up?"
+            )
+        new = extended(self._memory, seen, {name: self._restrain(name, roots) for name, roots in seen.roots.items()})
+        with together(device):
+            if first is not None:
+                self._check(new, first, forward)
         self._memory = new
+        self._renew()
         full = [name for name, share in self.capacity().items() if share >= FULL]
         if full:
             warnings.warn(self._advice(full), UserWarning, stacklevel=2)
@@ -104,29 +98,19 @@ class LayerGuard(Guard):
         The layer gets new parameters, so make a new optimizer afterwards.
         """
         matrix = self._cover.matrices.get(name)
-        if matrix is None or not isinstance(matrix.module, nn.Linear):
+        layer = None if matrix is None else matrix.module
+        if not isinstance(layer, nn.Linear):
             linear = [n for n, m in self._cover.matrices.items() if isinstance(m.module, nn.Linear)]
             raise InputError(f"expected the name of a Linear layer to grow, got {name!r}; there are {linear}")
-        module = matrix.module
-        more = outputs - module.out_features
+        if list(self._cover.aliases.values()).count(name) > 1 or isinstance(layer, NonDynamicallyQuantizableLinear):
+            raise InputError(f"another part of the model uses {name} too, so it cannot grow alone; untie them first")
+        more = check_count(outputs, "outputs") - layer.out_features
         if more <= 0:
-            raise InputError(f"expected more than the {module.out_features} outputs {name} has, got {outputs}")
-        sources = np.r_[np.arange(module.out_features), np.full(more, -1)]
-        for key, parameter in list(module.named_parameters(recurse=False)):
-            zeros = parameter.new_zeros((more, *parameter.shape[1:]))
-            grown = torch.cat([parameter.detach(), zeros])
-            setattr(module, key, nn.Parameter(grown, requires_grad=parameter.requires_grad))
-        module.out_features = outputs
-        memory = self._memory
-        if name in memory.restraints:
-            kept = memory.restraints[name]
-            answers = nn.functional.pad(kept.answers, (0, 0, 0, more))
-            roots = [root.with_outputs(sources) for root in memory.roots[name]]
-            self._memory = replace(
-                memory,
-                restraints=memory.restraints | {name: replace(kept, answers=answers)},
-                roots=memory.roots | {name: roots},
-            )
+            raise InputError(f"expected more than the {layer.out_features} outputs {name} has, got {outputs}")
+        self._memory = grown(self._memory, self._cover, name, more)
+        add_outputs(layer, outputs)
+        self._cover = cover(self.model, self._frozen, self._free)
+        self._renew()
 
     @abstractmethod
     def _restrain(self, name: str, roots: list[Root]) -> Restraint:
@@ -141,48 +125,44 @@ class LayerGuard(Guard):
             "make it wider, absorb fewer inputs, or protect only the strong directions (energy below 1)"
         )
 
-    def _attach(self, hooks: ExitStack, optimizers: tuple[torch.optim.Optimizer, ...]) -> list[Keeper]:
-        inside = set(self.model.modules())
-        gone = [name for name, m in self._cover.matrices.items() if m.module not in inside]
+    def _covered(self) -> Cover:
+        """The model's parameters as they are now: it may have got new heads, but must still have what is remembered."""
+        now = cover(self.model, self._frozen, self._free)
+        gone = replaced(self._memory, self._cover, now)
         if gone:
             raise InputError(
-                f"expected the layers the guard was made for, but {gone} were replaced; give a head more outputs with "
-                "guard.grow(name, outputs), or make a new guard"
+                f"expected the layers that were absorbed, but {', '.join(gone)} was replaced or removed; give a head "
+                "more outputs with guard.grow(name, outputs), or make a new guard"
             )
-        self._warn_if_moved("the first guarded step takes them back")
-        if self._memory.tasks:
-            steadied(self._cover.steady, hooks)
+        return now
+
+    def _attach(self, hooks: ExitStack, optimizers: tuple[torch.optim.Optimizer, ...]) -> list[Keeper]:
+        self._cover = self._covered()
+        self._warn_if_moved("the first guarded step takes them back", stacklevel=5)
+        steadied(self._cover.steady(self._memory.held), hooks)
         return self._keepers(self._memory)
 
     def _keepers(self, memory: Memory) -> list[Keeper]:
-        """Everything that puts parameters back after a step; what no optimizer can move is left out."""
+        """Everything that puts parameters back after a step."""
         keepers: list[Keeper] = [
             Grip(self._cover.matrices[name], restraint)
             for name, restraint in memory.restraints.items()
-            if restraint.basis.shape[2] and any(p.requires_grad for p in self._cover.matrices[name].parameters)
+            if restraint.basis.shape[2]
         ]
         keepers += [Hold(self._cover.held[name], value) for name, value in memory.held.items()]
         for name, used in memory.table_rows.items():
             if used.any():
-                weight: Any = self._cover.tables[name].weight
-                keepers.append(Hold(weight, memory.table_values[name], used.nonzero()[:, 0]))
+                keepers.append(Hold(self._cover.tables[name].weight, memory.table_values[name], used.nonzero()[:, 0]))
         return keepers
 
-    def _warn_if_moved(self, consequence: str) -> None:
-        moved = []
-        for name, kept in self._memory.restraints.items():
-            if kept.strength is None and kept.basis.shape[2]:
-                matrix = self._cover.matrices[name]
-                values = matrix.values()
-                shift = float((values @ kept.basis - kept.answers).abs().max())
-                if shift > torch.finfo(matrix.weight.dtype).eps ** 0.5 * float(values.abs().max()):
-                    moved.append(name)
-        if moved:
+    def _warn_if_moved(self, consequence: str, stacklevel: int) -> None:
+        names = list(moved(self._memory, self._cover))
+        if names:
             warnings.warn(
-                f"{', '.join(moved)} moved outside protect() in directions that old tasks use: old answers have "
+                f"{', '.join(names)} moved outside protect() in directions that old tasks use: old answers have "
                 f"changed; {consequence}",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
 
     def state_dict(self) -> dict[str, Any]:
@@ -191,7 +171,9 @@ class LayerGuard(Guard):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on exactly where `state_dict` was taken; load the model's own weights separately."""
+        self._cover = cover(self.model, self._frozen, self._free)
         self._memory = restored(check_saved(state, type(self).__name__), self._cover)
+        self._renew()
 
     def __repr__(self) -> str:
         used = sum(layer.rank for layer in self.report().layers)

@@ -24,40 +24,51 @@ class Matrix:
     name: str
     module: nn.Module
     groups: int = 1
-    part: slice = field(default_factory=lambda: slice(None))  # rows of the weight, where several matrices share it
     weight_name: str = "weight"
-    bias_name: str = "bias"
+    bias_name: str = "bias"  # empty: the module's bias, if it has one, is kept by another rule
+    weight_part: slice = field(default_factory=lambda: slice(None))  # rows, where several matrices share a parameter
+    bias_part: slice = field(default_factory=lambda: slice(None))
     gradient: bool = False  # the same view of the gradients instead
 
     @property
     def weight(self) -> Tensor:
         """The matrix of each group, (g, out, in): a view of the parameter wherever its memory allows one."""
-        weight = self._tensor(self.weight_name)[self.part]
+        weight = self._own_weight()
         return weight.reshape(self.groups, len(weight) // self.groups, -1)
 
     @property
     def bias(self) -> Tensor | None:
         """The bias of each group, (g, out)."""
-        if getattr(self.module, self.bias_name) is None:
+        if self.bias_parameter is None:
             return None
-        return self._tensor(self.bias_name)[self.part].reshape(self.groups, -1)
+        return self._tensor(self.bias_parameter)[self.bias_part].reshape(self.groups, -1)
 
     def write(self, weight: Tensor) -> None:
-        """Put back a weight that `reshape` had to copy."""
-        mine = self._tensor(self.weight_name)[self.part]
+        """Put a weight back into the parameter, where it is a copy and not a view of it."""
+        mine = self._own_weight()
         if mine.data_ptr() != weight.data_ptr():
             mine.copy_(weight.reshape(mine.shape))
 
-    def _tensor(self, name: str) -> Tensor:
-        parameter: nn.Parameter = getattr(self.module, name)
+    def _own_weight(self) -> Tensor:
+        return self._tensor(self.weight_parameter)[self.weight_part]
+
+    def _tensor(self, parameter: nn.Parameter) -> Tensor:
         if not self.gradient:
             return parameter.detach()
         return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
 
     @property
+    def weight_parameter(self) -> nn.Parameter:
+        return getattr(self.module, self.weight_name)  # type: ignore[no-any-return]
+
+    @property
+    def bias_parameter(self) -> nn.Parameter | None:
+        return getattr(self.module, self.bias_name) if self.bias_name else None
+
+    @property
     def parameters(self) -> list[nn.Parameter]:
-        both = [getattr(self.module, self.weight_name), getattr(self.module, self.bias_name)]
-        return [p for p in both if p is not None]
+        bias = self.bias_parameter
+        return [self.weight_parameter] if bias is None else [self.weight_parameter, bias]
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -87,7 +98,7 @@ class Watched:
 
 
 def linear(name: str, module: nn.Linear) -> Watched:
-    return Watched(module, (Matrix(name, module),), lambda input: {name: input.flatten(0, -2)[None]})
+    return Watched(module, (Matrix(name, module),), lambda input: {name: input.reshape(1, -1, input.shape[-1])})
 
 
 def convolution(name: str, module: nn.Module) -> Watched:
@@ -135,17 +146,18 @@ def attention(name: str, module: nn.MultiheadAttention) -> Watched:
     width = module.embed_dim
     parts: list[Matrix] = []
     for i, letter in enumerate("qkv"):
-        rows_of_it = slice(i * width, (i + 1) * width)
+        mine = slice(i * width, (i + 1) * width)
         if module._qkv_same_embed_dim:
-            parts.append(Matrix(f"{name}.{letter}", module, 1, rows_of_it, "in_proj_weight", "in_proj_bias"))
+            shared = Matrix(f"{name}.{letter}", module, 1, "in_proj_weight", "in_proj_bias", mine, mine)
+            parts.append(shared)
         else:
-            parts.append(Separate(f"{name}.{letter}", module, 1, rows_of_it, f"{letter}_proj_weight", "in_proj_bias"))
+            weight = f"{letter}_proj_weight"
+            parts.append(Matrix(f"{name}.{letter}", module, 1, weight, "in_proj_bias", bias_part=mine))
     out = Matrix(f"{name}.out_proj", module.out_proj)
-    identity = torch.eye(width)
 
     def rows(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Rows:
         like = module.out_proj.weight
-        plain = {"out_proj.weight": identity.to(like)}
+        plain = {"out_proj.weight": torch.eye(width, dtype=like.dtype, device=like.device)}
         if module.out_proj.bias is not None:
             plain["out_proj.bias"] = torch.zeros_like(module.out_proj.bias)
         mixed = torch.func.functional_call(module, plain, (query, key, value, *args), kwargs)[0]
@@ -153,17 +165,6 @@ def attention(name: str, module: nn.MultiheadAttention) -> Watched:
         return {m.name: x.reshape(1, -1, x.shape[-1]) for m, x in zip((*parts, out), seen, strict=True)}
 
     return Watched(module, (*parts, out), rows)
-
-
-class Separate(Matrix):
-    """A whole weight of its own whose bias is a part of a shared one."""
-
-    @property
-    def weight(self) -> Tensor:
-        return self._tensor(self.weight_name)[None]
-
-    def write(self, weight: Tensor) -> None:
-        """Nothing to put back: the view never copies."""
 
 
 Rule = Callable[[str, Any], Watched]

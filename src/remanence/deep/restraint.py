@@ -1,15 +1,18 @@
 """Keep the allowed part of a layer's step, hard or soft, by holding the answers on the protected directions.
 
-    K = W U                               (K1)   the answers on an orthonormal basis U of old inputs
-    D = W' U − K                          (K2)   how far the optimizer's step W → W' moved them
-    W ← W' − D ω Uᵀ     K ← K + D (1 − ω) (K3)
+    K = W U                                     (K1)   the answers on an orthonormal basis U of old inputs
+    D = W' U − K                                (K2)   how far the optimizer's step W → W' moved them
+    W ← W' − D C     K ← K + D (I − C U)        (K3)   C = ω Uᵀ
 
 With ω = 1 this is W + (W' − W)(I − UUᵀ): the step without its part in the span, and rounding never adds up, because
 the answers K themselves are held. With 0 < ω < 1 the step loses the share ω along each direction: the soft projector
-I − U ω Uᵀ. Nothing of size inputs × inputs is formed.
+I − U ω Uᵀ. Nothing of size inputs × inputs is formed. Where only some columns of W may move (its bias is frozen, say),
+A being their rows of U, C may act on those alone and must undo what they do:
+
+    A σ = Q s Vᵀ,  σ² = ω / (1 − ω)      C = σ V s/(1 + s²) Qᵀ      (ω = 1: C = A⁺)                     (K4)
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -26,6 +29,11 @@ class Restraint:
     answers: Tensor  # (g, out, r) K
 
     @property
+    def shape(self) -> tuple[int, int, int]:
+        """(groups, outputs, inputs with the constant one)."""
+        return (*self.answers.shape[:2], self.basis.shape[1])
+
+    @property
     def ranks(self) -> list[int]:
         """How many directions each group has."""
         return [int(n) for n in (self.basis.square().sum(1) > 0.5).sum(1)]
@@ -35,90 +43,34 @@ class Restraint:
         """How many directions are taken, a soft one counting by its strength."""
         return float(sum(self.ranks) if self.strength is None else self.strength.sum())
 
+    def pull(self, moving: slice) -> tuple[Tensor, Tensor | None]:
+        """C (g, r, in + 1) of (K3) where only some columns may move, and what K takes of D, ω < 1 only."""
+        C = torch.zeros_like(self.basis).transpose(1, 2)
+        A = self.basis[:, moving]
+        if A.shape == self.basis.shape:
+            C = self.basis.transpose(1, 2)
+            return (C, None) if self.strength is None else (C * self.strength.transpose(1, 2), 1 - self.strength)
+        if self.strength is None:
+            C[:, :, moving] = torch.linalg.pinv(A, rtol=torch.finfo(A.dtype).eps ** 0.5)  # (K4)
+            return C, None
+        sigma = (self.strength / (1 - self.strength).clamp(min=torch.finfo(A.dtype).eps)).sqrt()  # (g, 1, r)
+        Q, s, Vt = torch.linalg.svd(A * sigma, full_matrices=False)
+        share = s / (1 + s.square())
+        C[:, :, moving] = sigma.mT * (Vt.mT * share[:, None]) @ Q.mT  # (K4)
+        return C, torch.eye(C.shape[1], dtype=C.dtype, device="cpu") - C @ self.basis
+
 
 def restraint(matrix: Matrix, bases: list[Tensor], strengths: list[Tensor] | None = None) -> Restraint:
     """Hold the answers of a matrix, as they are now, on the bases (in + 1, r) of its groups (K1)."""
     groups, _, inputs = matrix.shape
     widest = max(basis.shape[1] for basis in bases)
-    U = torch.zeros(groups, inputs, widest, dtype=torch.float64)
-    omega = torch.zeros(groups, 1, widest, dtype=torch.float64)
+    U = torch.zeros(groups, inputs, widest, dtype=torch.float64, device="cpu")
+    omega = torch.zeros(groups, 1, widest, dtype=torch.float64, device="cpu")
     for g, basis in enumerate(bases):
         U[g, :, : basis.shape[1]] = basis
         if strengths is not None:
             omega[g, 0, : basis.shape[1]] = strengths[g]
     return Restraint(U, None if strengths is None else omega, matrix.values() @ U)
-
-
-class Grip:
-    """A restraint at work on the parameters, in their own precision and on their device."""
-
-    def __init__(self, matrix: Matrix, restraint: Restraint) -> None:
-        self.matrix, self.restraint = matrix, restraint
-        weight = matrix.weight
-        dtype = weight.dtype if weight.dtype.itemsize >= 4 else torch.float32
-        basis = restraint.basis.to(weight.device, dtype)
-        inputs = weight.shape[2]
-        self.dtype = dtype
-        self.basis = basis[:, :inputs].contiguous()
-        self.basis_t = self.basis.transpose(1, 2)
-        self.on_one = basis[:, inputs:].transpose(1, 2) if matrix.bias is not None else None  # (g, r, 1)
-        # a soft restraint slows steps down from wherever the weights are; only a hard one holds what was once answered
-        answers = restraint.answers if restraint.strength is None else matrix.values() @ restraint.basis
-        self.answers = answers.to(weight.device, dtype, copy=True)
-        self.strength = None if restraint.strength is None else restraint.strength.to(weight.device, dtype)
-
-    @torch.no_grad()
-    def keep(self) -> None:
-        """Take back the forbidden part of whatever the parameters did since the last call (K2, K3)."""
-        weight, bias = self.matrix.weight, self.matrix.bias
-        W = weight.to(self.dtype)
-        D = torch.baddbmm(self.answers, W, self.basis, beta=-1)  # (K2)
-        b = None
-        if self.on_one is not None and bias is not None:
-            b = bias.to(self.dtype)
-            D.baddbmm_(b[:, :, None], self.on_one.transpose(1, 2))
-        if self.strength is not None:
-            self.answers += D * (1 - self.strength)
-            D = D * self.strength
-        W.baddbmm_(D, self.basis_t, alpha=-1)  # (K3)
-        if W.data_ptr() != weight.data_ptr():
-            weight.copy_(W)
-        self.matrix.write(weight)
-        if self.on_one is not None and b is not None and bias is not None:
-            b -= (D @ self.on_one)[:, :, 0]
-            if b.data_ptr() != bias.data_ptr():
-                bias.copy_(b)
-
-    @torch.no_grad()
-    def lean(self) -> None:
-        """Take the forbidden part out of the gradients."""
-        matrix = replace(self.matrix, gradient=True)
-        weight, bias = matrix.weight, matrix.bias
-        G = weight.to(self.dtype)
-        D = G @ self.basis
-        if self.on_one is not None and bias is not None:
-            D.baddbmm_(bias.to(self.dtype)[:, :, None], self.on_one.transpose(1, 2))
-        if self.strength is not None:
-            D = D * self.strength
-        G = torch.baddbmm(G, D, self.basis_t, alpha=-1)
-        weight.copy_(G)
-        matrix.write(weight)
-        if self.on_one is not None and bias is not None:
-            bias -= (D @ self.on_one)[:, :, 0].to(bias.dtype)
-
-    @torch.no_grad()
-    def settle(self) -> None:
-        """Keep once in float64: what single precision left over goes away up to the rounding of the weights."""
-        self.keep()
-        if self.strength is None:
-            values = self.matrix.values()
-            U, K = self.restraint.basis, self.restraint.answers
-            kept = values - (values @ U - K) @ U.transpose(1, 2)
-            weight, bias = self.matrix.weight, self.matrix.bias
-            weight.copy_(kept[:, :, : weight.shape[2]])
-            self.matrix.write(weight)
-            if bias is not None:
-                bias.copy_(kept[:, :, -1])
 
 
 class Hold:
@@ -135,7 +87,10 @@ class Hold:
         else:
             self.tensor.index_copy_(0, self.rows, self.value)
 
+    @torch.no_grad()
     def lean(self) -> None:
+        if self.tensor.grad is not None and self.tensor.grad.is_sparse:
+            self.tensor.grad = self.tensor.grad.to_dense()
         if self.tensor.grad is not None:
             if self.rows is None:
                 self.tensor.grad.zero_()

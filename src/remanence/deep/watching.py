@@ -6,8 +6,8 @@ The targets z are the layer's answers at the weights of now: with them the same 
 answers on all it has seen have moved.
 """
 
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,10 @@ class Watch:
         self.cover = cover
         self.roots: dict[str, list[Root]] = {}
         self.rows: dict[str, int] = {}
-        self.looked_up = {n: torch.zeros(len(m.weight), dtype=torch.bool) for n, m in cover.tables.items()}
+        self.looked_up = {
+            n: torch.zeros(len(m.weight), dtype=torch.bool, device="cpu") for n, m in cover.tables.items()
+        }
+        self.called = dict.fromkeys(cover.norms, False)
         self._values: dict[str, Tensor] = {}
         self._busy = False
 
@@ -39,17 +42,23 @@ class Watch:
         first = None
         with ExitStack() as hooks, answering(model):
             for watched in self.cover.watched:
-                hooks.callback(
-                    watched.module.register_forward_pre_hook(self._see_layer(watched), with_kwargs=True).remove
-                )
+                self._hook(hooks, watched.module, self._see_layer(watched))
             for name, table in self.cover.tables.items():
-                hooks.callback(table.register_forward_pre_hook(self._see_table(name), with_kwargs=True).remove)
-            for batch in batches:
-                first = batch if first is None else first
+                self._hook(hooks, table, self._see_table(name))
+            for name, norm in self.cover.norms.items():
+                self._hook(hooks, norm, self._see_norm(name))
+            for batch in checked(batches):
                 forward(model, batch)
-        if first is None:
-            raise InputError("expected at least one batch of inputs to absorb, got none; was a generator used up?")
+                first = batch if first is None and self.seen else first
         return first
+
+    def _hook(self, hooks: ExitStack, module: nn.Module, see: Any) -> None:
+        hooks.callback(module.register_forward_pre_hook(see, with_kwargs=True).remove)
+
+    @property
+    def seen(self) -> bool:
+        """Whether any input reached anything that is watched."""
+        return any(self.rows.values()) or any(bool(used.any()) for used in self.looked_up.values())
 
     def _see_layer(self, watched: Watched) -> Any:
         def see(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -57,8 +66,9 @@ class Watch:
                 return
             self._busy = True
             try:
-                for name, rows in watched.rows(*args, **kwargs).items():
-                    self._fold(self.cover.matrices[self.cover.aliases[name]], rows)
+                inputs = watched.rows(*args, **kwargs)
+                for matrix in watched.matrices:
+                    self._fold(self.cover.matrices[self.cover.aliases[matrix.name]], inputs[matrix.name])
             finally:
                 self._busy = False
 
@@ -71,6 +81,12 @@ class Watch:
 
         return see
 
+    def _see_norm(self, name: str) -> Any:
+        def see(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            self.called[name] = True
+
+        return see
+
     def _fold(self, matrix: Matrix, rows: Tensor) -> None:
         groups, outputs, inputs = matrix.shape
         if matrix.name not in self.roots:
@@ -80,38 +96,55 @@ class Watch:
         roots, values = self.roots[matrix.name], self._values[matrix.name]
         for part in torch.split(rows, FOLD_AT_ONCE, dim=1):
             X = matrix.completed(part)
-            if not torch.isfinite(X).all():
-                raise InputError(
-                    f"the inputs of layer {matrix.name} hold NaN or infinity; look at the batches and at the weights "
-                    "before absorbing (nothing was absorbed)"
-                )
             Y = X @ values.transpose(1, 2)
+            if not (torch.isfinite(X).all() and torch.isfinite(Y).all()):
+                raise InputError(
+                    f"the inputs or the answers of layer {matrix.name} hold NaN or infinity; look at the batches and "
+                    "at the weights before absorbing (nothing was absorbed)"
+                )
             for g, root in enumerate(roots):
                 roots[g] = root.folded(X[g].numpy(), Y[g].numpy(), donate=True)  # (O1)
         self.rows[matrix.name] += rows.shape[1]
 
-    def gathered(self) -> "Watch":
+    def gathered(self, device: torch.device) -> "Watch":
         """What was seen by all processes of a distributed run together, the same on each of them."""
-        import torch.distributed as dist
-
         for name, matrix in self.cover.matrices.items():
             groups, outputs, inputs = matrix.shape
             mine = self.roots.get(name) or [empty(inputs, outputs) for _ in range(groups)]
-            count = everyones(torch.tensor([self.rows.get(name, 0)]), matrix.weight.device)
-            parts = [
-                [
-                    everyones(torch.from_numpy(np.ascontiguousarray(a)), matrix.weight.device)
-                    for a in (r.factor, r.target, r.rest)
-                ]
-                for r in mine
-            ]
-            if sum(int(c) for c in count):
-                self.rows[name] = sum(int(c) for c in count)
-                self.roots[name] = [_merged(group, dist.get_world_size()) for group in parts]
-        for name, used in self.looked_up.items():
-            flags = everyones(used.to(torch.uint8), self.cover.tables[name].weight.device)
-            self.looked_up[name] = torch.stack(flags).amax(0).bool()
+            rows = sum(int(count) for count in everyones(torch.tensor([self.rows.get(name, 0)], device="cpu"), device))
+            arrays = [[root.factor, root.target, root.rest] for root in mine]
+            found = [[everyones(torch.from_numpy(np.ascontiguousarray(a)), device) for a in r] for r in arrays]
+            if rows:
+                self.rows[name], self.roots[name] = rows, [_merged(group) for group in found]
+        self.looked_up = {name: _anyones(used, device) for name, used in self.looked_up.items()}
+        flags = torch.tensor([*self.called.values(), False], device="cpu")
+        self.called = dict(zip(self.called, _anyones(flags, device).tolist(), strict=False))
         return self
+
+
+def checked(batches: Any) -> Iterable[Any]:
+    """Something to take batches from, and not one batch that would come apart into rows."""
+    if isinstance(batches, Tensor | Mapping | str) or not isinstance(batches, Iterable):
+        raise InputError(
+            f"expected a list, a DataLoader or another iterable of batches, got {type(batches).__name__}; "
+            "for a single batch pass [batch]"
+        )
+    return batches
+
+
+@contextmanager
+def together(device: torch.device | None) -> Iterator[None]:
+    """All processes of a distributed run do this or none does; where one fails, the others do not wait for it."""
+    failure = None
+    try:
+        yield
+    except Exception as error:
+        failure = error
+    fine = [] if device is None else everyones(torch.tensor([failure is None], device="cpu").byte(), device)
+    if failure is not None:
+        raise failure
+    if not all(bool(f) for f in fine):
+        raise InputError("another process could not absorb its share, so nothing was absorbed here either; see there")
 
 
 def everyones(mine: Tensor, device: torch.device) -> list[Tensor]:
@@ -124,9 +157,14 @@ def everyones(mine: Tensor, device: torch.device) -> list[Tensor]:
     return [part.cpu() for part in parts]
 
 
-def _merged(group: list[list[Tensor]], world: int) -> Root:
-    roots = [Root(*(np.asfortranarray(a[rank].numpy()) for a in group)) for rank in range(world)]
-    whole = roots[0]
-    for root in roots[1:]:
+def _anyones(mine: Tensor, device: torch.device) -> Tensor:
+    """Which flags are set in any process."""
+    return torch.stack(everyones(mine.byte(), device)).amax(0).bool()
+
+
+def _merged(group: list[list[Tensor]]) -> Root:
+    """One root of the factors, targets and rests that each process sent, oldest rank first."""
+    whole, *others = (Root(*(np.asfortranarray(a.numpy()) for a in parts)) for parts in zip(*group, strict=True))
+    for root in others:
         whole = whole.merged(root, donate=True)
     return whole
