@@ -12,9 +12,12 @@ except ImportError as error:
 from remanence.deep.ebp import EBP
 from remanence.deep.ekf import EKF
 from remanence.deep.encoder import Encoder
+from remanence.deep.fit_result import StreamFit
+from remanence.deep.fit_stream import fit_stream, joint
 from remanence.deep.gradient_projection import GradientProjection
 from remanence.deep.guard import Guard
 from remanence.deep.guard_report import GradientReport, GuardReport, LayerReport
+from remanence.deep.heads import MultiHead
 from remanence.deep.linearized_rls import LinearizedRLS
 from remanence.deep.ogd import OGD
 from remanence.deep.orfit import ORFit
@@ -32,5 +35,9 @@ __all__ = [
     "GuardReport",
     "LayerReport",
     "LinearizedRLS",
+    "MultiHead",
     "ORFit",
+    "StreamFit",
+    "fit_stream",
+    "joint",
 ]

@@ -63,7 +63,7 @@ def check_same_run(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]
     """Refuse the checkpoint of another run, and say what is different."""
     different = [name for name in here if there.get(name) != here[name]]
     if different:
-        says = "; ".join(f"{name} was {there.get(name)!r} and is {here[name]!r}" for name in different)
+        says = "; ".join(f"{name} was {there.get(name)!r} and is {here[name]!r}" for name in different[:3])
         raise FileError(
             f"{path} is the checkpoint of another run: {says}. Remove it, name another file, or train as before"
         )

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from remanence.checks import Array
 from remanence.evaluation.matrix import ErrorMatrix
 
@@ -29,10 +27,10 @@ class StreamFit:
             f"{'task':<{width}}  epochs      loss   learned    at end   seconds",
         ]
         for i, name in enumerate(self.matrix.names):
-            loss = self.losses[i][-1] if self.losses[i] else np.nan
+            loss = f"{self.losses[i][-1]:.4g}" if self.losses[i] else "–"
             figures = [errors[i, i + 1], errors[i, -1]]
             shown = "".join(f"{100 * e:>9.2f}%" if counted else f"{e:>10.4g}" for e in figures)
-            lines.append(f"{name:<{width}}  {len(self.losses[i]):>6}{loss:>10.4g}{shown}{self.seconds[i]:>10.1f}")
+            lines.append(f"{name:<{width}}  {len(self.losses[i]):>6}{loss:>10}{shown}{self.seconds[i]:>10.1f}")
         mean = float(errors[:, -1].mean())
         end = f"{100 * mean:.2f}%" if counted else f"{mean:.4g}"
         return "\n".join([*lines, f"mean error of all tasks at the end {end}, {self.seconds.sum():.1f} s"])

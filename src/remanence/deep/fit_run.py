@@ -48,15 +48,16 @@ def run(this: Run, checkpoint: str | Path | None, progress: bool | None) -> Stre
     """Look at everything, then train; on any error the model and the guard are put back."""
     network, loss_name = _network(this)
     error = this.error if this.error is not None else ("squared" if network.labels is None else "zero_one")
-    total = sum(this.recipe.steps(sum(len(this.tasks[i].X) for i in step)) for step in this.plan)
     words = {"name": this.name, "loss": loss_name, "heads": this.heads, **this.recipe.words(trainable(this.model))}
-    with _unchanged_if_it_raises(this), progress_bar("Training", total, progress) as advance:
-        trainer = Trainer(network, this.guard, this.recipe, this.plan, this.name, advance)
+    trainer = Trainer(network, this.guard, this.recipe, this.plan, this.name)
+    stream = [_by_reference(i, task) for i, task in enumerate(this.tasks)]
+    with _unchanged_if_it_raises(this), progress_bar("Training", trainer.steps(), progress) as advance:
         if checkpoint is not None:
             words |= {"model": _shapes(this.model), "stream": fingerprint(this.tasks)}
             path = make_folder(Path(checkpoint).parent) / Path(checkpoint).name
             Checkpoints(trainer, path, words).begin()
-        stream = [_by_reference(i, task) for i, task in enumerate(this.tasks)]
+            advance(trainer.steps(done=True))
+        trainer.advance = advance
         matrix = evaluate(trainer, stream, error, progress=False, record=trainer.record)
     return StreamFit(
         replace(matrix, seconds=trainer.seconds),
@@ -81,7 +82,9 @@ def _network(this: Run) -> tuple[Network, str]:
             raise InputError("expected a model with one head for heads='single', got a MultiHead; try heads='task'")
         check_heads(model, tasks)
     if not trainable(model):
-        raise InputError("expected a model with parameters to train, all of this one's are frozen (requires_grad)")
+        raise InputError(
+            "expected a model with parameters to train, got one without any, or with all frozen (requires_grad)"
+        )
     outputs = width_of(this.model, tasks[0].X)
     _check_grow(this, model, counted)
     labels: Labels | None = None

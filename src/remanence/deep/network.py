@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from remanence.checks import Array
-from remanence.deep.guard import answering
+from remanence.deep.guard import Forward, answering
 from remanence.deep.targets import Labels, Loss
 from remanence.errors import InputError
 from remanence.streams.task import Task
@@ -46,8 +46,15 @@ class Network:
         like = floats_of(model)
         self.device, self.dtype = like.device, like.dtype
 
-    def outputs(self, x: Tensor, task: int | None) -> Any:
-        return self.model(x, task) if self.heads else self.model(x)
+    def forward(self, task: int) -> Forward:
+        """How the model is called for rows of a task: it gives the outputs that compete there."""
+        columns = None if self.labels is None else self.labels.columns[task]
+
+        def call(model: nn.Module, x: Tensor) -> Any:
+            out = model(x, task) if self.heads else model(x)
+            return out if columns is None else out[:, columns]
+
+        return call
 
     def inputs(self, X: Array) -> Tensor:
         return _tensor(X).to(self.device, self.dtype)
@@ -65,15 +72,14 @@ class Network:
 
     def answers(self, task: int, places: Array) -> Array:
         """What the model answers to test rows of a task now: labels (n,) or numbers (n, c)."""
-        X, parts = self.tasks[task].X_test, []
+        X, forward, parts = self.tasks[task].X_test, self.forward(task), []
         with answering(self.model):
             for i in range(0, len(places), ASKED_AT_ONCE):
-                out = self.outputs(self.inputs(X[places[i : i + ASKED_AT_ONCE]]), task)
+                out = forward(self.model, self.inputs(X[places[i : i + ASKED_AT_ONCE]]))
                 if self.labels is None:
                     parts.append(out.double().reshape(len(out), -1).cpu().numpy())
                 else:
-                    best = out[:, self.labels.columns[task]].argmax(dim=1)
-                    parts.append(self.labels.labels[task][best.cpu().numpy()])
+                    parts.append(self.labels.labels[task][out.argmax(dim=1).cpu().numpy()])
         return np.concatenate(parts)
 
     def mean_loss(self, lesson: Lesson) -> float:
@@ -91,24 +97,23 @@ class Network:
         return _tensor(Y.astype(float)).to(self.dtype).reshape(len(Y), -1)
 
     def _loss_of(self, task: int) -> Callable[..., Tensor]:
-        loss, outputs = self.loss, self.outputs
+        loss, forward, model = self.loss, self.forward(task), self.model
         if self.labels is None:
-            return lambda x, y: loss(outputs(x, task).reshape(y.shape), y)
-        columns = self.labels.columns[task]
-        return lambda x, y: loss(outputs(x, task)[:, columns], y)
+            return lambda x, y: loss(forward(model, x).reshape(y.shape), y)
+        return lambda x, y: loss(forward(model, x), y)
 
     def _loss_of_mixed(self) -> Callable[..., Tensor]:
         """Rows of several tasks in a batch: each is judged by the outputs of its own task."""
-        loss, outputs = self.loss, self.outputs
+        loss, model = self.loss, self.model
         if self.labels is None:
 
             def of_numbers(x: Tensor, y: Tensor, task: Tensor) -> Tensor:
-                out = outputs(x, None).reshape(len(y), -1, y.shape[1])  # (n, T, c)
+                out = model(x).reshape(len(y), -1, y.shape[1])  # (n, T, c)
                 return loss(out[torch.arange(len(y), device=y.device), task], y)
 
             return of_numbers
-        forbidden = ~self.labels.allowed().to(self.device)
-        return lambda x, y, task: loss(outputs(x, None).masked_fill(forbidden[task], -torch.inf), y)
+        forbidden = ~self.labels.allowed().to(self.device)  # (T, outputs)
+        return lambda x, y, task: loss(model(x).masked_fill(forbidden[task], -torch.inf), y)
 
 
 def floats_of(model: nn.Module) -> Tensor:
@@ -116,7 +121,7 @@ def floats_of(model: nn.Module) -> Tensor:
     for parameter in model.parameters():
         if parameter.is_floating_point():
             return parameter
-    raise InputError("expected a model with parameters to train, got one without any")
+    raise InputError("expected a model with real parameters, got one without any")
 
 
 def width_of(model: nn.Module, X: Array) -> int:

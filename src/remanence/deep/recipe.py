@@ -59,8 +59,8 @@ class Recipe:
         return rows - round(self.validation * rows)
 
     def steps(self, rows: int) -> int:
-        """The most steps that so many rows can take."""
-        return self.epochs * -(-self.trained_rows(rows) // self.batch_size)
+        """The steps of one epoch over so many rows."""
+        return -(-self.trained_rows(rows) // self.batch_size)
 
     def make_optimizer(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
         made = self.optimizer(parameters)
@@ -71,8 +71,9 @@ class Recipe:
     def words(self, parameters: list[torch.nn.Parameter]) -> dict[str, Any]:
         """The settings as plain values, by which a checkpoint knows its run."""
         trial = self.make_optimizer(parameters)
-        groups = [{k: v for k, v in g.items() if k != "params"} for g in trial.param_groups]
-        words = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("optimizer", "scheduler")}
-        words["optimizer"] = f"{type(trial).__name__} {groups}"
+        words = {f.name: getattr(self, f.name) for f in fields(self)}
+        words["optimizer"] = type(trial).__name__
+        for i, group in enumerate(trial.param_groups):
+            words |= {f"{name} of parameter group {i}": str(v) for name, v in group.items() if name != "params"}
         words["scheduler"] = "none" if self.scheduler is None else type(self.scheduler(trial)).__name__
         return words

@@ -6,7 +6,7 @@ A guard is attached anew for every epoch, so an epoch depends on nothing but the
 guard's memory at its start. That is what a checkpoint holds, and why going on from one changes no bit.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from time import perf_counter
 from typing import Any, Self
@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from remanence.checks import Array
 from remanence.deep.cover import unwrapped
 from remanence.deep.descent import descend, generator, own_randomness, trainable
-from remanence.deep.guard import Forward, Guard, call_model
+from remanence.deep.guard import Guard
 from remanence.deep.heads import add_outputs
 from remanence.deep.layer_guard import LayerGuard
 from remanence.deep.network import Lesson, Network
+from remanence.deep.ogd import OGD
 from remanence.deep.recipe import Recipe
 from remanence.errors import NumericalError
 from remanence.evaluation.loop import Record
@@ -40,12 +41,11 @@ class Trainer:
         recipe: Recipe,
         plan: Sequence[Sequence[int]],  # the tasks whose rows are learned at each step of the stream
         name: str,
-        advance: Callable[..., None],
     ) -> None:
         self.network, self.guard, self.recipe, self.plan, self.name = network, guard, recipe, plan, name
         self.model = unwrapped(network.model)
-        self.advance = advance
-        self.save: Callable[[bool], None] = lambda whole_task: None  # called after every epoch and every task
+        self.advance: Callable[..., None] = lambda steps, note=None: None  # called as the work goes on
+        self.save: Callable[[bool], None] = lambda task_ends: None  # called after every epoch and every task
         count = len(plan)
         self.record: Record = []
         self.done = 0  # tasks learned and absorbed
@@ -75,6 +75,14 @@ class Trainer:
         cuts = np.flatnonzero(np.diff(X[:, 0])) + 1
         parts = [(int(rows[0, 0]), rows[:, 1].astype(int)) for rows in np.split(X, cuts)]
         return np.concatenate([self.network.answers(task, places) for task, places in parts])
+
+    def steps(self, done: bool = False) -> int:
+        """The most optimizer steps the run can take, or those it has behind it."""
+        epochs = [self.recipe.epochs if t < self.done or not done else len(run) for t, run in enumerate(self.losses)]
+        return sum(count * self._steps(task) for task, count in enumerate(epochs))
+
+    def _steps(self, task: int) -> int:
+        return self.recipe.steps(sum(len(self.network.tasks[i].X) for i in self.plan[task]))
 
     def _learn(self, task: int) -> None:
         if self.plan[task]:
@@ -116,7 +124,7 @@ class Trainer:
             self.seconds[task] += perf_counter() - start
             self.advance(0, f"task {task + 1}/{len(self.plan)}, epoch {len(losses)}, loss {loss:.4g}")
             self.save(False)
-        self.advance((recipe.epochs - len(losses)) * -(-len(lesson) // recipe.batch_size))  # left out
+        self.advance((recipe.epochs - len(losses)) * self._steps(task))  # what an early end leaves out
         if self.best is not None:
             self.model.load_state_dict(self.best)
 
@@ -159,10 +167,10 @@ class Trainer:
     def _absorb(self, guard: Guard, task: int, lesson: Lesson) -> None:
         order = torch.randperm(len(lesson), generator=generator(self.recipe.seed, ABSORBED, task))
         places = order[: self.recipe.absorb_samples]
-        size = max(ABSORBED_AT_ONCE, self.recipe.batch_size)
-        inputs = (lesson.parts[0][part] for part in torch.split(places, size))
-        forward: Forward = (lambda model, x: model(x, task)) if self.network.heads else call_model
-        self.reports.append(guard.absorb(inputs, forward=forward))
+        batches: Iterator[Any] = map(lesson.rows, torch.split(places, max(ABSORBED_AT_ONCE, self.recipe.batch_size)))
+        if not (isinstance(guard, OGD) and guard.of != "logits"):  # every other memory is of inputs alone
+            batches = (inputs for inputs, _ in batches)
+        self.reports.append(guard.absorb(batches, forward=self.network.forward(task)))
 
     def grow(self, task: int) -> None:
         """Give the head outputs for every label up to this task."""

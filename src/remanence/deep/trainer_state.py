@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from remanence.deep.checkpoint import check_same_run, read_checkpoint, write_checkpoint
-from remanence.deep.guard_report import GuardReport, LayerReport
+from remanence.deep.guard_report import GradientReport, GuardReport, LayerReport
 from remanence.deep.trainer import Trainer
 
 SHARE = 20  # within a task, saving takes at most one part in this many of the time
@@ -87,5 +87,7 @@ def _head(trainer: Trainer) -> nn.Linear:
     return layer
 
 
-def _report(saved: dict[str, Any]) -> GuardReport:
+def _report(saved: dict[str, Any]) -> GuardReport | GradientReport:
+    if "layers" not in saved:
+        return GradientReport(**saved)
     return GuardReport(saved["kind"], saved["tasks"], tuple(LayerReport(**layer) for layer in saved["layers"]))
