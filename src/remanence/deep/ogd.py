@@ -35,6 +35,7 @@ from remanence.deep.guard import Forward, Guard, Keeper, call_model, check_saved
 from remanence.deep.guard_report import GradientReport
 from remanence.deep.restraint import Hold
 from remanence.deep.vector_grip import VectorGrip, restricted
+from remanence.deep.watching import checked
 from remanence.errors import InputError
 
 
@@ -116,7 +117,7 @@ class OGD(Guard):
         self._check_model()
         self._warn_if_moved("what it answers now is what will be kept")
         names, size = self._flat.names, self._flat.size
-        pieces = (G for batch in batches for G in gradient_rows(self.model, names, batch, forward, self.of))
+        pieces = (G for batch in checked(batches) for G in gradient_rows(self.model, names, batch, forward, self.of))
         new, rows = spectrum_of(pieces, size, self._bound)  # (D1)
         if not rows:
             raise InputError("expected at least one batch of inputs to absorb, got none; was a generator used up?")
@@ -126,6 +127,7 @@ class OGD(Guard):
         whole = joined(old.spectrum, found, self._bound)  # (D2)
         held = old.held or {name: held_value(t) for name, t in self._held.items()}
         self._memory = GradientMemory(whole, whole.basis.T @ self._vector(), old.tasks + 1, old.rows + rows, held)
+        self._renew()
         if whole.rank == self._bound:
             warnings.warn(self._advice(), UserWarning, stacklevel=2)
         return self.report()
@@ -205,6 +207,7 @@ class OGD(Guard):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on exactly where `state_dict` was taken; load the model's own weights separately."""
         self._memory = restored(check_saved(state, "OGD"), self._flat.shapes, set(self._held), self._bound)
+        self._renew()
 
     def __repr__(self) -> str:
         memory = self._memory
