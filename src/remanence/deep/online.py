@@ -71,7 +71,9 @@ class Online(ABC, Generic[M]):
             "kind": type(self).__name__,
             "settings": self.settings,
             "parameters": {name: list(shape) for name, shape in self.flat.shapes.items()},
-            "memory": {k: torch.from_numpy(np.array(v)) if isinstance(v, np.ndarray) else v for k, v in packed},
+            "memory": {
+                k: torch.from_numpy(np.array(v, order="C")) if isinstance(v, np.ndarray) else v for k, v in packed
+            },
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from remanence.checks import Array, check_finite
+from remanence.checks import Array
 from remanence.errors import InputError
 
 
@@ -26,7 +26,7 @@ class Parts:
                 f"was it saved for another network?"
             )
         array = np.array(found.numpy(force=True), np.float64)
-        check_finite(array, name)
+        self.check(bool(np.isfinite(array).all()), name)
         return array
 
     def covariance(self, name: str, size: int) -> Array:
