@@ -127,6 +127,22 @@ def drifting(lag):
     return lambda data: data | {"method": Drifting(data["drift"], data["noise"], data["ridge"], lag)}
 
 
+def no_numbers(model, Y):
+    """Knows the mean, and no covariance."""
+    found = kalman.filter(model, Y)
+    return replace(found, cov=np.full_like(found.cov, np.nan))
+
+
+def no_likelihood(*args, **others):
+    found = kalman.extended(*args, **others)
+    return replace(found, logliks=np.full_like(found.logliks, np.nan))
+
+
+def no_first_model(model, filtered):
+    found = kalman.smooth(model, filtered)
+    return replace(found, mean=np.vstack([np.full_like(found.mean[:1], np.nan), found.mean[1:]]))
+
+
 DAMAGES = {
     "kalman_filter_without_drift_is_rls": given(run=counts_the_first_sample_twice),
     "forgetting_is_drift": given(run=steady),
@@ -164,3 +180,16 @@ def test_the_claim_holds_on_several_seeds_and_the_damage_is_seen(name, worst):
         assert found.holds, str(found)
     refused = worst(name, DAMAGES[name])
     assert refused.status == "fails", str(refused)
+
+
+UNDEFINED = {
+    "kalman_filter_is_the_posterior": given(run=no_numbers),
+    "covariance_and_information_form_agree": given(run=no_numbers),
+    "extended_filter_of_linear_functions_is_the_filter": given(run=no_likelihood),
+    "smoother_without_drift_has_one_model": given(smoother=no_first_model),
+}
+
+
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_what_is_no_number_is_never_taken_for_agreement(name, worst):
+    assert worst(name, UNDEFINED[name]).status == "fails"

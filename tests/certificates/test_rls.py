@@ -118,6 +118,13 @@ class Coupled(rm.RLS):
         return W + 1e-6 * W.sum(axis=1, keepdims=True)
 
 
+class Undefined(rm.RLS):
+    """Has weights that are no numbers."""
+
+    def weights(self, state):
+        return np.full(state.start.shape, np.nan)
+
+
 def method(build):
     """Hands another method to the check, made from the settings it gets."""
     return lambda data: data | {"method": build(data["ridge"], data.get("forget", 1.0))}
@@ -170,3 +177,8 @@ def test_the_claim_holds_on_several_seeds_and_the_damage_is_seen(name, worst):
         assert found.holds, str(found)
     refused = worst(name, DAMAGES[name])
     assert refused.status == "fails", str(refused)
+
+
+@pytest.mark.parametrize("name", ["rls_recursion_minimises_its_objective", "rls_learns_the_same_from_rows_and_blocks"])
+def test_what_is_no_number_is_never_taken_for_agreement(name, worst):
+    assert worst(name, method(Undefined)).status == "fails"

@@ -1,4 +1,4 @@
-"""Claims about tasks that are not linear: the extended filter, linearised RLS, and learning how tasks drift.
+"""Claims about tasks that are not linear: the extended filter and linearised RLS.
 
 θ_{t|t} = θ_{t|t−1} + K(y_t − f(θ_{t|t−1}))     K = Σ_{t|t−1}Xᵀ(R + XΣ_{t|t−1}Xᵀ)⁻¹     X = ∂f at θ_{t|t−1}      (EKF)
 linearised RLS meets x = ∇f(θ^{t−1}) with the answer y − f(θ^{t−1}) + xᵀθ^{t−1}                             (LIN)
@@ -42,12 +42,13 @@ def extended_filter_of_linear_functions_is_the_filter(
     )  # fmt: skip
     expected, joint = filter(model, Y), Joint(model, Y)
     size = joint.distance + float(np.abs(np.log(2 * np.pi * np.linalg.eigvalsh(joint.S))).sum())
-    off = max(
+    off = (
         difference(found.mean, expected.mean, joint.reach),
         difference(found.cov, expected.cov, np.sqrt(len(Y)) * joint.spread),
         abs(float(found.loglik) - float(expected.loglik)) / size,
     )
-    return Evidence(off, joint.allowed(), (f"condition of the answers {joint.condition:.0e}",))
+    given = (f"condition of the answers {joint.condition:.0e}",)
+    return weakest(Evidence(value, joint.allowed(), given) for value in off)
 
 
 def curved_tasks(rng: Generator) -> Iterator[Instance]:
@@ -154,13 +155,7 @@ def linearised_rls_of_linear_functions_is_rls(
         # The answer goes through y − xᵀθ + xᵀθ, which costs what ‖x‖‖θ‖ is beside the answers.
         system = LeastSquares(X[:t], Y[:t], ridge, forget)
         aside = 1 + float(np.linalg.norm(X[:t]) * np.linalg.norm(expected[:t]) / np.linalg.norm(Y[:t]))
-        kappa = aside * (
-            system.waiting()
-            + system.condition
-            * float(np.linalg.norm(system.B))
-            / (system.length * float(np.linalg.norm(system.weights)))
-        )
-        evidence.append(
-            Evidence(difference(found[t], expected[t]), rounding(kappa, 2 * system.size), settings(ridge, forget))
-        )
+        share = float(np.linalg.norm(system.B) / np.linalg.norm(system.weights)) / system.length
+        allowed = rounding(aside * (system.waiting() + system.condition * share), 2 * system.size)
+        evidence.append(Evidence(difference(found[t], expected[t]), allowed, settings(ridge, forget)))
     return weakest(evidence)

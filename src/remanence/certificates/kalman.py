@@ -142,10 +142,8 @@ def covariance_and_information_form_agree(model: LinearGaussian, Y: Array, run: 
     mean = np.linalg.solve(information, prior @ model.mean + model.X.T @ noise @ Y[0])
     kappa = float(np.linalg.cond(model.cov) + np.linalg.cond(model.R)) * float(np.linalg.cond(information))
     allowed = joint.allowed() + rounding(kappa, 4 * model.X.size + 4 * model.cov.size)
-    off = max(
-        difference(found.cov[0], np.linalg.inv(information), joint.spread), difference(found.mean[0], mean, joint.reach)
-    )
-    return Evidence(off, allowed, (f"condition {kappa:.0e}",))
+    pairs = ((found.cov[0], np.linalg.inv(information), joint.spread), (found.mean[0], mean, joint.reach))
+    return weakest(Evidence(difference(*pair), allowed, (f"condition {kappa:.0e}",)) for pair in pairs)
 
 
 @claim(

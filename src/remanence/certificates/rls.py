@@ -11,7 +11,7 @@ from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, difference
 from remanence.certificates.instances import Generator, Instance, graded_rows, nearly_dependent_rows, unit_rows
 from remanence.certificates.oracles import LeastSquares, weakest
-from remanence.certificates.runs import learned, tightest, walked
+from remanence.certificates.runs import largest, learned, tightest, walked
 from remanence.checks import Array
 from remanence.methods import RLS
 
@@ -99,7 +99,7 @@ def rls_learns_the_same_from_rows_and_blocks(
     state = rls.init(X.shape[1], Y.shape[1])
     for i in range(0, len(X), 7):
         state = rls.update(state, X[i : i + 7], Y[i : i + 7])
-    off = max(difference(W, whole) for W in (walked(rls, X, Y)[-1], rls.weights(state)))
+    off = largest(np.array([difference(W, whole) for W in (walked(rls, X, Y)[-1], rls.weights(state))]))
     given = (*settings(ridge, forget), f"condition of waiting rows {system.waiting():.0e}")
     return Evidence(off, system.allowed_waiting(), given)
 

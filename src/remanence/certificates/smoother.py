@@ -121,7 +121,7 @@ def later_tasks_never_make_earlier_ones_less_certain(
     covs = [smoother(model, filter(model, Y[: t + 1])).cov for t in range(len(Y))]
     joint = Joint(model, Y)
     grown = [np.linalg.eigvalsh(covs[t][i] - covs[t - 1][i])[-1] for t in range(1, len(Y)) for i in range(t)]
-    return Evidence(float(max(grown, default=-0.0)) / joint.spread, joint.allowed())
+    return Evidence(float(np.max(grown, initial=-joint.spread)) / joint.spread, joint.allowed())
 
 
 @claim(
@@ -188,5 +188,6 @@ def smoother_without_drift_has_one_model(
     model = LinearGaussian(np.eye(d), np.zeros((d, d)), X, np.eye(m), np.zeros(d), np.eye(d) / ridge)
     found, joint = smoother(model, filter(model, Y)).mean, Joint(model, Y)
     system = LeastSquares(X.reshape(T * m, d), Y.reshape(T * m, 1), ridge)
-    off = max(difference(mean, system.weights[:, 0], joint.reach) for mean in found)
-    return Evidence(off, joint.allowed() + system.allowed(), (f"λ = {ridge:g}",))
+    allowed = joint.allowed() + system.allowed()
+    off = (difference(mean, system.weights[:, 0], joint.reach) for mean in found)
+    return weakest(Evidence(value, allowed, (f"λ = {ridge:g}",)) for value in off)
