@@ -83,3 +83,11 @@ def test_evaluation_reports_its_tasks(monkeypatch):
     assert terminal.getvalue() == ""
     evaluate(Silent(), linear(4, 2), progress=True)
     assert "4/4" in terminal.getvalue()
+
+
+def test_work_can_say_where_it_is(monkeypatch):
+    terminal = a_terminal(monkeypatch)
+    with progress_bar("Sorting stones", 3, show=True) as advance:
+        advance(1, "the grey ones")
+        advance(2)
+    assert "Sorting stones: the grey ones" in terminal.getvalue() and "3/3" in terminal.getvalue()

@@ -232,3 +232,34 @@ def test_answers_of_the_wrong_number_are_refused():
 
     with pytest.raises(InputError, match="every row once"):
         evaluate(Short(), linear(1, 2, rows=3))
+
+
+class Tripping:
+    """Learns as Kaczmarz does, stays itself when it is cloned, and stumbles once over its third task."""
+
+    def __init__(self):
+        self.W, self.lessons = np.zeros((3, 1)), 0
+
+    def __sklearn_clone__(self):
+        return self
+
+    def partial_fit(self, X, Y):
+        self.lessons += 1
+        if self.lessons == 3:
+            raise KeyboardInterrupt
+        self.W = Kaczmarz().update(self.W, X, Y)
+
+    def predict(self, X):
+        return X @ self.W
+
+
+def test_a_loop_that_was_stopped_goes_on_from_what_it_had_recorded():
+    stream, learner, record = linear(5, 3), Tripping(), []
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(learner, stream, record=record)
+    assert len(record) == 3, "before anything, and after each of two tasks"
+    first = [column.copy() for column, _ in record]
+    matrix = evaluate(learner, stream, record=record)
+    np.testing.assert_array_equal(matrix.values, evaluate(Kaczmarz(), stream).values)
+    np.testing.assert_array_equal(matrix.values[:, :3], np.column_stack(first))
+    assert learner.lessons == 6 and matrix.seconds.shape == (5,)

@@ -12,8 +12,9 @@ from typing import Any
 from torch import nn
 
 from remanence.deep.cover import unwrapped
+from remanence.deep.fit_door import Run
 from remanence.deep.fit_result import StreamFit
-from remanence.deep.fit_run import Run, run, settings_of
+from remanence.deep.fit_run import run, settings_of
 from remanence.deep.guard import Guard
 from remanence.deep.recipe import MakeOptimizer, MakeScheduler, Recipe
 from remanence.deep.targets import Loss

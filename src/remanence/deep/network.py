@@ -124,8 +124,8 @@ def floats_of(model: nn.Module) -> Tensor:
     raise InputError("expected a model with real parameters, got one without any")
 
 
-def width_of(model: nn.Module, X: Array) -> int:
-    """How many outputs the model gives, found by asking it two rows."""
+def width_of(model: nn.Module, X: Array, labels: bool) -> int:
+    """How many outputs the model gives, found by asking it two rows; for labels they must stand in a row."""
     like = floats_of(model)
     x = _tensor(X[:2]).to(like.device, like.dtype)
     try:
@@ -136,8 +136,10 @@ def width_of(model: nn.Module, X: Array) -> int:
             f"expected a model that takes batches of shape (n, {', '.join(map(str, X.shape[1:]))}), "
             f"got {type(problem).__name__}: {problem}; put nn.Flatten() or nn.Unflatten(1, …) before it"
         ) from problem
-    if not isinstance(out, Tensor) or len(out) != len(x):
-        raise InputError(f"expected the model to answer with a tensor of a row for each input, got {_kind(out)}")
+    if not isinstance(out, Tensor) or len(out) != len(x) or (labels and out.dim() != 2):
+        raise InputError(
+            f"expected the model to answer {len(x)} rows with a tensor ({len(x)}, outputs), got {_kind(out)}"
+        )
     return out.numel() // len(out)
 
 

@@ -64,7 +64,11 @@ def choose_loss(loss: Any, Y: Array) -> tuple[Loss, str, bool]:
         return LOSSES[loss], loss, loss == "cross_entropy"
     if not callable(loss):
         raise InputError(f"expected loss to be one of {sorted(LOSSES)}, a function or None, got {loss!r}")
-    return loss, getattr(loss, "__name__", type(loss).__name__), is_labels(Y)
+    return loss, name_of(loss), is_labels(Y)
+
+
+def name_of(loss: Any) -> str:
+    return loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
 
 
 def single_head(tasks: Sequence[Task], outputs: int, grows: bool) -> Labels:

@@ -116,10 +116,10 @@ class Trainer:
             self.make_optimizer()
         while not self._finished(task):
             start = perf_counter()
-            loss = self._epoch(task, len(losses), lesson)
-            losses.append(loss)
+            loss = _finite(self._epoch(task, len(losses), lesson), "training", task, len(losses))
             if aside is not None:
-                self._look_at(self.validation_losses[task], self.network.mean_loss(aside))
+                self._look_at(task, _finite(self.network.mean_loss(aside), "validation", task, len(losses)))
+            losses.append(loss)
             self._schedule(task)
             self.seconds[task] += perf_counter() - start
             self.advance(0, f"task {task + 1}/{len(self.plan)}, epoch {len(losses)}, loss {loss:.4g}")
@@ -135,18 +135,13 @@ class Trainer:
         protected = nullcontext() if self.guard is None else self.guard.protect(self.optimizer)
         with own_randomness(self.network.device, seed, EPOCH, task, epoch), protected:
             self.network.model.train()
-            loss = descend(self.optimizer, lesson, self.recipe.batch_size, order, self.advance)
-        if not np.isfinite(loss):
-            raise NumericalError(
-                f"the training loss became {loss} in task {task + 1}, epoch {epoch + 1}, and nothing of the run was "
-                "kept; try a smaller learning rate, or look for NaN-making layers"
-            )
-        return loss
+            return descend(self.optimizer, lesson, self.recipe.batch_size, order, self.advance)
 
-    def _look_at(self, losses: list[float], loss: float) -> None:
-        losses.append(loss)
-        if loss <= min(losses):
+    def _look_at(self, task: int, loss: float) -> None:
+        """Remember the weights if their validation loss is the lowest of this task."""
+        if loss < min(self.validation_losses[task], default=np.inf):
             self.best = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+        self.validation_losses[task].append(loss)
 
     def _schedule(self, task: int) -> None:
         if isinstance(self.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
@@ -192,3 +187,12 @@ class Trainer:
         """An optimizer of the parameters of now, and its scheduler."""
         self.optimizer = self.recipe.make_optimizer(trainable(self.model))
         self.scheduler = None if self.recipe.scheduler is None else self.recipe.scheduler(self.optimizer)
+
+
+def _finite(loss: float, what: str, task: int, epoch: int) -> float:
+    if not np.isfinite(loss):
+        raise NumericalError(
+            f"the {what} loss became {loss} in task {task + 1}, epoch {epoch + 1}, and the model was put back; "
+            "try a smaller learning rate, or look for layers that make NaN"
+        )
+    return loss

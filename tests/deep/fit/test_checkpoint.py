@@ -164,6 +164,7 @@ def test_a_damaged_checkpoint_is_refused_and_left_alone(net, labelled, tmp_path)
         ({"epochs": 2}, "epochs was 1 and is 2"),
         ({"batch_size": 3}, "batch_size"),
         ({"seed": 1}, "seed"),
+        ({"error": "squared"}, "error was 'zero_one'"),
         ({"heads": "task"}, "heads was 'single' and is 'task'"),
         ({"optimizer": lambda p: torch.optim.AdamW(p, lr=0.02)}, "lr of parameter group 0 was '0.01' and is '0.02'"),
         ({"optimizer": torch.optim.Adam}, "optimizer was 'AdamW"),
@@ -211,3 +212,16 @@ def test_a_model_that_starts_elsewhere_goes_on_from_the_checkpoint_all_the_same(
     assert same(first, other)
     np.testing.assert_array_equal(a.matrix.values, b.matrix.values)
     np.testing.assert_array_equal(a.seconds, b.seconds)
+
+
+def test_labels_in_words_and_memories_of_a_function_are_known_again(net, labelled, same, tmp_path):
+    words = np.array(["ape", "bee", "cow", "dog"])
+    stream = [rm.Task(t.name, t.X, words[t.Y], t.X_test, words[t.Y_test]) for t in labelled()]
+    models = [net(), net()]
+    for model in models:
+        largest = lambda outputs, label: outputs.amax()  # another object each time, and the same name
+        guard = rm.deep.OGD(model, of=largest)
+        fit = rm.deep.fit_stream(
+            model, stream, optimizer=adam, guard=guard, absorb_samples=2, checkpoint=tmp_path / "run"
+        )
+    assert same(*models) and guard.report() == fit.reports[-1]
