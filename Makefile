@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Two test processes share two cores; a second BLAS thread in each would only wait.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test lint types bench data clean
+.PHONY: run test lint types verify claims bench data clean
 
 # Two stamps, so that running the main job does not wait for the tools of development.
 $(VENV)/.core: pyproject.toml constraints.txt
@@ -24,6 +24,12 @@ $(VENV)/.bench: $(VENV)/.core
 
 run: $(VENV)/.core                 ## learn the digits stream with every method and report
 	$(BIN)/remanence run --out runs/digits
+
+verify: $(VENV)/.core              ## try every claim of the paper on hard and random data
+	$(BIN)/remanence verify
+
+claims: $(VENV)/.core              ## the list of claims in docs, from the catalogue
+	$(BIN)/python -m remanence.certificates > docs/claims.md
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ from typing import Literal
 
 Made = Literal["linear", "nonlinear", "deep"]
 Edge = tuple[str, str]
+Place = tuple[float, float]  # right, up
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,23 +18,23 @@ class Node:
 
     name: str
     made_for: Made
-    place: tuple[float, float]  # right, up
+    place: Place
 
 
 NODES: tuple[Node, ...] = (
-    Node("LMS", "linear", (3.0, 2.0)),
-    Node("APA", "linear", (3.0, 1.0)),
-    Node("Min-Norm", "linear", (4.0, 2.0)),
-    Node("ICL", "nonlinear", (4.0, 1.0)),
-    Node("ORFit", "nonlinear", (5.0, 2.0)),
-    Node("OGD", "nonlinear", (5.0, 1.0)),
+    Node("LMS", "linear", (3.0, 2.2)),
+    Node("APA", "linear", (3.0, 1.4)),
+    Node("Min-Norm", "linear", (4.0, 2.8)),
+    Node("ICL", "nonlinear", (4.0, 1.4)),
+    Node("ORFit", "nonlinear", (5.0, 2.8)),
+    Node("OGD", "nonlinear", (5.0, 1.4)),
     Node("GP", "deep", (5.0, 0.0)),
-    Node("RLS", "linear", (2.0, 1.0)),
-    Node("D-RLS", "linear", (1.0, 2.0)),
+    Node("RLS", "linear", (2.0, 1.4)),
+    Node("D-RLS", "linear", (1.2, 2.2)),
     Node("OWM", "deep", (4.0, 0.0)),
     Node("EBP", "deep", (3.0, 0.0)),
     Node("Linearized RLS", "nonlinear", (2.0, 0.0)),
-    Node("KF", "linear", (1.0, 1.0)),
+    Node("KF", "linear", (1.0, 1.4)),
     Node("EKF", "nonlinear", (1.0, 0.0)),
     Node("RTS", "linear", (0.0, 0.0)),
 )
@@ -60,6 +61,9 @@ EDGES: tuple[Edge, ...] = (
     ("GP", "OWM"),
     ("EBP", "OWM"),
 )
+
+# A line that would run through another method goes around it.
+CORNERS: dict[Edge, Place] = {("RLS", "Min-Norm"): (2.0, 2.8)}
 
 # These two methods exist for networks only: their lines can be checked where torch is installed.
 NEEDS_TORCH = frozenset({"EBP", "OWM"})
