@@ -95,6 +95,19 @@ def fit_stream(
     -------
     StreamFit
         `.matrix`, `.losses`, `.validation_losses`, `.reports`, `.seconds`, `.labels`; printing it gives a table.
+
+    Examples
+    --------
+    >>> import torch, remanence as rm
+    >>> net = torch.nn.Sequential(torch.nn.Linear(64, 100), torch.nn.ReLU(), torch.nn.Linear(100, 10))
+    >>> guard = rm.deep.GradientProjection(net, energy=0.95)
+    >>> sgd = lambda parameters: torch.optim.SGD(parameters, lr=0.1)
+    >>> fit = rm.deep.fit_stream(
+    ...     net, rm.streams.digits(5), optimizer=sgd, guard=guard, absorb_samples=100, epochs=3, batch_size=10,
+    ...     heads="task",
+    ... )
+    >>> bool(fit.matrix.values[:, -1].mean() < 0.1)  # the error on all tasks after the last one
+    True
     """
     tasks = check_stream(stream)
     if guard is not None and (not isinstance(guard, Guard) or guard.model is not unwrapped(model)):

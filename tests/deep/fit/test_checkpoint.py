@@ -57,6 +57,7 @@ def result_of(fit, model):
     return numbers, [value.numpy().tobytes() for value in model.state_dict().values()]
 
 
+@pytest.mark.filterwarnings("ignore:the memory is full")
 @pytest.mark.parametrize(("guard", "kind"), CASES)
 def test_a_run_that_is_stopped_anywhere_ends_as_if_it_had_not_been(net, labelled, tmp_path, monkeypatch, guard, kind):
     monkeypatch.setattr(trainer_state, "SHARE", 0)  # save after every epoch, whatever it costs

@@ -1,5 +1,7 @@
 """Training over a stream is what a loop written by hand does, asked by the one task loop."""
 
+import doctest
+
 import numpy as np
 import pytest
 
@@ -193,3 +195,10 @@ def test_the_bar_counts_steps_and_says_where_it_is(net, labelled, sgd, monkeypat
     rm.deep.fit_stream(net(), stream, optimizer=sgd, epochs=3, batch_size=8, progress=True)
     written = terminal.getvalue()
     assert "18/18" in written and "task 2/2, epoch 3" in written
+
+
+def test_the_example_of_its_documentation_is_true():
+    runner = doctest.DocTestRunner()
+    for example in doctest.DocTestFinder().find(rm.deep.fit_stream, "fit_stream", globs={}):
+        runner.run(example)
+    assert runner.tries == 6 and runner.failures == 0
