@@ -158,7 +158,7 @@ def test_a_full_memory_keeps_the_strongest_directions_and_counts_the_rest():
     _, J = rm.deep.flat.Flat(net).linearized(x)
     energy = float(J.square().sum())
     assert report.rank == 9 and guard.capacity() == {"parameters": 1.0} and report.rows == 24
-    basis = guard.state_dict()["basis"]
+    basis = guard.state_dict()["directions"].T
     outside = J.flatten(0, 1) - J.flatten(0, 1) @ basis @ basis.T
     assert float(outside.square().sum()) <= report.dropped * (1 + 1e-12)
     np.testing.assert_allclose(report.kept * energy + report.dropped, energy)
@@ -239,4 +239,4 @@ def test_answers_stay_to_the_precision_of_the_model_at_any_scale(dtype, bias, sc
     assert losses[-1] < losses[0]
     steepest = float((x.square().sum(1) + bias).sqrt().max())
     assert moved(net, x, before) < 20 * torch.finfo(dtype).eps * steepest * float(flat(net).norm())
-    assert guard.state_dict()["basis"].dtype == torch.float64
+    assert guard.state_dict()["directions"].dtype == torch.float64

@@ -66,12 +66,12 @@ def test_networks_that_cannot_be_mapped_over_samples_and_inputs_by_name(kind):
     J = [[torch.cat([g.flatten() for g in torch.autograd.grad(net(**batch)[i, k], list(net.parameters()))])
           for k in range(2)] for i in range(3)]  # fmt: skip
     G = torch.stack([row for rows in J for row in rows])
-    basis = guard.state_dict()["basis"]
+    basis = guard.state_dict()["directions"].T
     assert basis.shape[1] == 6
     torch.testing.assert_close(G @ basis @ basis.T, G, rtol=0, atol=1e-13)
     by_place = rm.deep.OGD(net)
     by_place.absorb([(batch["tokens"], batch["shift"])])
-    torch.testing.assert_close(by_place.state_dict()["basis"], basis, rtol=0, atol=1e-12)
+    torch.testing.assert_close(by_place.state_dict()["directions"].T, basis, rtol=0, atol=1e-12)
     labelled = rm.deep.OGD(net, of="label")
     labelled.absorb([(batch["tokens"], torch.tensor([0, 1, 1]))], forward=lambda model, t: model(t, batch["shift"][:1]))
     assert labelled.report().rank == 3
@@ -187,7 +187,7 @@ def test_every_process_of_a_distributed_run_learns_what_all_of_them_saw(monkeypa
     mine._distributed = True
     report = mine.absorb([x[:2]])
     assert report.rows == 8 and not told
-    a, b = (guard.state_dict()["basis"] for guard in (together, mine))
+    a, b = (guard.state_dict()["directions"].T for guard in (together, mine))
     torch.testing.assert_close(a @ a.T, b @ b.T, rtol=0, atol=1e-12)
 
 
@@ -261,7 +261,7 @@ def test_what_is_refused_has_changed_nothing():
     before = guard.state_dict()
     with pytest.raises(rm.InputError, match="NaN"):
         guard.absorb([draw(2, 6, seed=1), draw(2, 6) * torch.nan])
-    assert torch.equal(guard.state_dict()["basis"], before["basis"]) and guard.report().tasks == 1
+    assert torch.equal(guard.state_dict()["directions"].T, before["directions"].T) and guard.report().tasks == 1
 
 
 def test_a_changed_model_is_refused():

@@ -17,6 +17,7 @@ from torch import Tensor
 from remanence.checks import Array
 from remanence.deep.watching import everyones
 from remanence.errors import InputError
+from remanence.memory.long_rows import absorbed_rows
 from remanence.memory.lowrank import Spectrum, no_spectrum
 
 AT_ONCE = 16_000_000  # numbers of gradients that may wait to be folded in
@@ -48,21 +49,19 @@ def spectrum_of(rows: Iterable[Tensor], size: int, rank: int) -> tuple[Spectrum,
         count += len(piece)
         # a fold costs as much as the memory is large, so let rows of about its size wait for it
         if sum(map(len, waiting)) >= max(min(AT_ONCE // size, MOST_ROWS), spectrum.rank // 2):
-            spectrum, waiting = _folded(spectrum, torch.cat(waiting).numpy(), rank), []
-    return (_folded(spectrum, torch.cat(waiting).numpy(), rank) if waiting else spectrum), count
-
-
-def _folded(spectrum: Spectrum, G: Array, rank: int) -> Spectrum:
-    return spectrum.absorbed(G, np.zeros((len(G), 0)), rank)
+            spectrum, waiting = absorbed_rows(spectrum, torch.cat(waiting).numpy(), rank), []
+    return (absorbed_rows(spectrum, torch.cat(waiting).numpy(), rank) if waiting else spectrum), count
 
 
 def joined(spectrum: Spectrum, others: list[Spectrum], rank: int) -> Spectrum:
-    """Several spectra as one, cut to the `rank` strongest directions, orthonormal to rounding."""
+    """Several spectra as one, cut to the `rank` strongest directions."""
     for other in others:
-        spectrum = _folded(spectrum, other.rows(), rank)
-        spectrum = replace(spectrum, dropped=spectrum.dropped + other.dropped)
-    basis, R = np.linalg.qr(spectrum.basis)  # a faint direction, found beside strong ones, may still lean on them
-    return replace(spectrum, basis=np.ascontiguousarray(basis * np.where(np.diag(R) < 0, -1.0, 1.0)))
+        if spectrum.rank:
+            dropped = spectrum.dropped + other.dropped
+            spectrum = absorbed_rows(replace(spectrum, dropped=dropped), other.rows(), rank)
+        else:
+            spectrum = other
+    return spectrum
 
 
 def of_all_processes(mine: Spectrum, rows: int, device: torch.device) -> tuple[list[Spectrum], int]:
@@ -72,7 +71,7 @@ def of_all_processes(mine: Spectrum, rows: int, device: torch.device) -> tuple[l
     room[: mine.rank] = torch.from_numpy(mine.rows())
     found = []
     for theirs, (_, rank, dropped) in zip(everyones(room, device), told, strict=True):
-        spectrum = _folded(no_spectrum(room.shape[1], 0), theirs[: int(rank)].numpy(), int(rank))
+        spectrum = absorbed_rows(no_spectrum(room.shape[1], 0), theirs[: int(rank)].numpy(), int(rank))
         found.append(replace(spectrum, dropped=float(dropped)))
     return found, sum(int(count) for count, _, _ in told)
 
@@ -84,7 +83,7 @@ def saved(memory: GradientMemory, shapes: Shapes) -> dict[str, Any]:
         "tasks": memory.tasks,
         "rows": memory.rows,
         "dropped": memory.spectrum.dropped,
-        "basis": torch.from_numpy(memory.spectrum.basis.copy()),
+        "directions": torch.from_numpy(np.array(memory.spectrum.basis.T, order="C")),  # (r, D)
         "strength": torch.from_numpy(memory.spectrum.strength.copy()),
         "anchor": torch.from_numpy(memory.anchor.copy()),
         "held": {name: value.clone() for name, value in memory.held.items()},
@@ -105,9 +104,9 @@ def restored(state: dict[str, Any], shapes: Shapes, held: set[str], bound: int) 
             f"expected a state that holds {sorted(held)}, got one that holds {sorted(state['held'])}; "
             "make the guard with the same frozen and free"
         )
-    basis, strength, anchor = (np.array(state[part].numpy()) for part in ("basis", "strength", "anchor"))
+    directions, strength, anchor = (np.array(state[part].numpy()) for part in ("directions", "strength", "anchor"))
     if len(strength) > bound:
         raise InputError(f"expected a state of at most {bound} directions, got {len(strength)}; make a guard with room")
-    spectrum = Spectrum(basis, strength, np.zeros((len(strength), 0)), np.zeros(0), float(state["dropped"]))
+    spectrum = Spectrum(directions.T, strength, np.zeros((len(strength), 0)), np.zeros(0), float(state["dropped"]))
     copies = {name: value.clone() for name, value in state["held"].items()}
     return GradientMemory(spectrum, anchor, int(state["tasks"]), int(state["rows"]), copies)

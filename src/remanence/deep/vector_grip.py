@@ -72,4 +72,4 @@ def _subtract(tensors: list[Tensor], basis: list[Tensor], amounts: Tensor) -> No
 def restricted(basis: Array, places: list[slice]) -> Array:
     """An orthonormal basis of what protected directions are in some of the places of the vector (V3)."""
     rows = np.concatenate([basis[place] for place in places])
-    return np.ascontiguousarray(nothing(len(rows), rows).extended_to(rows, energy=1.0).basis)
+    return np.asarray(nothing(len(rows), rows).extended_to(rows, energy=1.0).basis)
