@@ -67,7 +67,7 @@ class LayerGuard(Guard):
                 self._check(new, first, forward)
         self._memory = new
         self._renew()
-        full = [name for name, share in self.capacity().items() if share >= FULL]
+        full = [name for name, share in self.capacity().items() if share >= FULL and self._learns(name)]
         if full:
             warnings.warn(self._advice(full), UserWarning, stacklevel=2)
         return self.report()
@@ -77,6 +77,12 @@ class LayerGuard(Guard):
         used = {layer.name: layer.capacity for layer in self.report().layers}
         tables = self._memory.table_rows
         return used | {n: float(tables[n].float().mean()) if n in tables else 0.0 for n in self._cover.tables}
+
+    def _learns(self, name: str) -> bool:
+        """Whether a layer or table asks for gradients at all."""
+        found = self._cover.matrices.get(name)
+        parameters = self._cover.tables[name].parameters() if found is None else found.parameters
+        return any(p.requires_grad for p in parameters)
 
     def report(self) -> GuardReport:
         """Rank, capacity and measured drift of every layer."""
