@@ -50,7 +50,8 @@ class EKF(Online[Filter]):
     drift : float or one number a parameter
         Q, the variance by which the weights move between steps, in the order of the network's parameters.
     ridge : float
-        1/`ridge` is the variance of each weight around the network's own, before the first step.
+        1/`ridge` is the variance of each weight around the network's own, before the first step. A network is linear
+        only near its weights: too small a ridge lets the first steps overshoot, too large a one shortens all of them.
     covariance : "full", "layers" or "lowrank"
         All pairs of weights (D² numbers), those within a layer, or `rank` directions beside a diagonal (D·rank).
     rank : int
