@@ -29,7 +29,24 @@ WORDS = {  # safetensors' words for kinds of elements
     "C64": "<c8",
 }
 WORD_OF = {dtype: word for word, dtype in WORDS.items()}
-OTHER = re.compile(r"[<>|][iufcUSmM]\d{1,6}(\[\d{0,4}(Y|M|W|D|h|m|s|ms|us|ns)\])?")
+KIND = re.compile(r"[<>|][biufcUSmM]\d{1,6}(\[\d{0,4}(Y|M|W|D|h|m|s|ms|us|ns)\])?")
+
+
+def kind_of(dtype: np.dtype[Any]) -> str:
+    """The word for a kind of element; refused where it is no number, truth, date or text."""
+    if dtype.kind not in "biufcUSmM" or not dtype.itemsize:
+        raise InputError(f"expected numbers, truths or text to store, got {dtype}")
+    return dtype.str
+
+
+def kind_from(word: str) -> np.dtype[Any]:
+    """The kind of element behind a word."""
+    if not KIND.fullmatch(word):
+        raise FileError(f"expected a kind of element, got {word!r:.40}")
+    try:
+        return np.dtype(word)
+    except TypeError:
+        raise FileError(f"this machine has no elements of kind {word!r:.40}") from None
 
 
 def flattened(array: Array) -> tuple[Array, dict[str, Any]]:
@@ -45,9 +62,7 @@ def flattened(array: Array) -> tuple[Array, dict[str, Any]]:
             array = array.transpose(axes)
     array = np.ascontiguousarray(array).reshape(array.shape)  # (ascontiguousarray gives a number an axis)
     if array.dtype.str not in WORD_OF:
-        if array.dtype.kind not in "iufcUSmM" or not array.dtype.itemsize:
-            raise InputError(f"expected an array of numbers, truths or text to store, got {array.dtype}")
-        words["dtype"] = array.dtype.str
+        words["dtype"] = kind_of(array.dtype)
         array = array.reshape(-1).view(np.uint8).reshape(*array.shape, array.dtype.itemsize)
     return array, words
 
@@ -56,9 +71,7 @@ def restored(array: Array, words: dict[str, Any]) -> Array:
     """The array that `flattened` took apart; refused where the words do not fit it."""
     try:
         if "dtype" in words:
-            if not OTHER.fullmatch(words["dtype"]):
-                raise ValueError("no such kind of element")
-            dtype = np.dtype(words["dtype"])
+            dtype = kind_from(words["dtype"])
             if array.dtype != np.uint8 or array.shape[-1] != dtype.itemsize:
                 raise ValueError("elements of another size")
             array = array.reshape(-1).view(dtype).reshape(array.shape[:-1])

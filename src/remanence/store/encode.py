@@ -16,7 +16,7 @@ import numpy as np
 
 from remanence.checks import Array
 from remanence.errors import FileError, InputError
-from remanence.store.arrays import flattened, restored
+from remanence.store.arrays import flattened, kind_from, kind_of, restored
 from remanence.store.record import External
 from remanence.store.registry import RECORDS, class_of, name_of
 from remanence.store.shapes import problem
@@ -61,7 +61,7 @@ class Encoder:
         if isinstance(value, np.ndarray):
             return self._array(value, path)
         if isinstance(value, np.generic):
-            return {"scalar": self._array(np.asarray(value), path)}
+            return {"scalar": [kind_of(value.dtype), value.tobytes().hex()]}
         if isinstance(value, np.dtype):
             return {"dtype": value.str}
         if kind is External:
@@ -129,8 +129,8 @@ class Decoder:
             case {"array": str(name), **words} if name in self.arrays and words.keys() <= {"axes", "shape", "dtype"}:
                 self.used.add(name)
                 return restored(self.arrays[name], {str(word): said for word, said in words.items()})
-            case {"scalar": dict(inner), **rest} if not rest:
-                return self.value(inner)[()]
+            case {"scalar": [str(word), str(digits)], **rest} if not rest:
+                return np.frombuffer(bytes.fromhex(digits), kind_from(word)).reshape(())[()]
             case {"numbers": dict(inner), **rest} if not rest:
                 rows = self.value(inner).tolist()
                 return tuple(tuple(row) if type(row) is list else row for row in rows)
@@ -171,7 +171,9 @@ def decode(tree: Any, arrays: dict[str, Array], given: Given) -> Any:
     decoder = Decoder(arrays, given)
     try:
         value = decoder.value(tree)
-    except (AttributeError, LookupError, TypeError, OverflowError, RecursionError) as reason:
+    except InputError:  # what was brought along is missing or another one: the file is in order
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as reason:
         raise FileError(f"its values make no sense: {reason}") from None
     unused = sorted(arrays.keys() - decoder.used)
     if unused:

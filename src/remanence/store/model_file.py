@@ -79,10 +79,12 @@ def from_bytes(content: bytes, features: Any = None, model: Any = None) -> Model
     words, arrays = parse(content)
     told = _words(words)
     outside = Outside(features=features, model=model)
+    match told["learner"]:
+        case {"class": str(name)} if name not in RECORDS or RECORDS[name].alone:
+            pass  # (a name that is not in the registry is refused there)
+        case other:
+            raise FileError(f"expected a learner, got what is none by itself: {other!s:.60}")
     learner = decode(told["learner"], arrays, outside.given)
-    name = "Pair" if type(learner) is tuple else find_name(learner)
-    if name is None or not RECORDS[name].alone:
-        raise FileError(f"expected a learner, got a {type(learner).__name__}")
     outside.check_all_used()
     return ModelFile(learner, _ledger(told["ledger"]), told["notes"])
 
