@@ -1,5 +1,6 @@
 """The claims about metrics, LMS, APA, ICL, OGD, ORFit and GP hold, and refuse damaged methods and misprints."""
 
+import inspect
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,6 +10,8 @@ import pytest
 import remanence as rm
 from remanence.certificates.metrics import _matrix
 from remanence.memory.subspace import Subspace
+
+CLAIMS = {claim.name: claim for claim in rm.certificates.catalogue()}
 
 
 class Nudged:
@@ -135,3 +138,30 @@ def test_the_claim_holds_and_the_damage_is_seen(name, worst):
     assert worst(name).holds, str(worst(name))
     refused = worst(name, DAMAGES[name])
     assert refused.status == "fails", str(refused)
+
+
+class Lost(rm.ICL):
+    """A method whose weights stop being numbers after two samples."""
+
+    def weights(self, state):
+        return super().weights(state) * (np.nan if state.past.rank >= 2 else 1.0)
+
+
+TAKES_A_METHOD = [name for name in DAMAGES if "method" in inspect.signature(CLAIMS[name].check).parameters]
+MEMORY = ("memory_basis", "projection_loses", "projections_are")
+LOOKS_AT_MEMORY = [name for name in TAKES_A_METHOD if name.startswith(MEMORY)]
+    name for name in TAKES_A_METHOD if name.startswith(("memory_basis", "projection_loses", "projections"))
+]
+# These hand the weights on as data, and what is no number is refused at the door.
+HANDS_WEIGHTS_ON = ["icl_with_a_buffer_is_apa", "linearised_icl_meets_every_linearised_answer"]
+
+
+@pytest.mark.parametrize("name", TAKES_A_METHOD)
+def test_what_is_no_number_never_holds(name, worst):
+    damage = method(lambda data: Tilted(np.nan) if name in LOOKS_AT_MEMORY else Lost())
+    if name in HANDS_WEIGHTS_ON:
+        with pytest.raises(rm.InputError, match=r"NaN|finite"):
+            worst(name, damage)
+        return
+    refused = worst(name, damage)
+    assert refused.status == "fails" and refused.strain == np.inf, str(refused)

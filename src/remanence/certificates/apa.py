@@ -21,7 +21,7 @@ from remanence.certificates.instances import (
     nearly_dependent_rows,
     unit_rows,
 )
-from remanence.certificates.runs import largest, learned, operations, tightest, walked, within
+from remanence.certificates.runs import largest, learned, operations, tightest, walked, within, worst_of
 from remanence.checks import Array
 from remanence.methods import APA, ICL, LMS, min_norm
 from remanence.methods.protocol import Method
@@ -60,7 +60,7 @@ def apa_solves_its_constrained_problem(X: Array, Y: Array, buffer: int, method: 
     for t, window in enumerate(_windows(X, buffer)):
         smallest = np.linalg.lstsq(X[window], Y[window] - X[window] @ path[t], rcond=1e-12)[0]
         size = float(np.linalg.norm(path[t]) + np.linalg.norm(smallest))
-        worst = max(worst, difference(path[t + 1], path[t] + smallest, size))
+        worst = worst_of(worst, difference(path[t + 1], path[t] + smallest, size))
     kappa = _squared_condition(X, buffer)
     return within(worst, kappa, operations(buffer + 1, X.shape[1]), "cond² of a window", f"b = {buffer}")
 
@@ -77,7 +77,9 @@ def apa_answers_its_buffer_exactly(X: Array, Y: Array, buffer: int, method: Meth
     left = [largest(Y[window] - X[window] @ path[t + 1]) for t, window in enumerate(_windows(X, buffer))]
     size = largest(Y) + largest(np.linalg.norm(X, axis=1)) * largest(np.linalg.norm(path, axis=1))
     kappa = _squared_condition(X, buffer)
-    return within(max(left) / size, kappa, operations(buffer + 1, X.shape[1]), "cond² of a window", f"b = {buffer}")
+    return within(
+        worst_of(*left) / size, kappa, operations(buffer + 1, X.shape[1]), "cond² of a window", f"b = {buffer}"
+    )
 
 
 @claim(
@@ -105,7 +107,7 @@ def apa_without_a_buffer_is_lms(
 def apa_of_everything_is_the_minimum_norm_solution(X: Array, Y: Array, method: Method[Any] | None = None) -> Evidence:
     """θ^t against the batch problem of the first t samples, for every t (P1)."""
     path = walked(method or APA(buffer=None), X, Y)
-    worst = max(difference(path[t], min_norm(X[:t], Y[:t])) for t in range(1, len(X) + 1))
+    worst = worst_of(*(difference(path[t], min_norm(X[:t], Y[:t])) for t in range(1, len(X) + 1)))
     return within(worst, condition(X), operations(*X.shape), "cond")
 
 
@@ -121,7 +123,7 @@ def apa_of_everything_is_icl(
 ) -> Evidence:
     """The two paths, sample by sample."""
     one, two = walked(method or APA(buffer=None), X, Y), walked(other or ICL(), X, Y)
-    worst = max(difference(one[t], two[t]) for t in range(1, len(X) + 1))
+    worst = worst_of(*(difference(one[t], two[t]) for t in range(1, len(X) + 1)))
     return within(worst, condition(X), operations(*X.shape), "cond")
 
 
@@ -140,7 +142,7 @@ def icl_with_a_buffer_is_apa(
     worst = 0.0
     for t, window in enumerate(_windows(X, buffer)):
         again = learned(icl, X[window], Y[window], start=path[t])
-        worst = max(worst, difference(path[t + 1], again, float(np.linalg.norm(path[t]) + np.linalg.norm(again))))
+        worst = worst_of(worst, difference(path[t + 1], again, float(np.linalg.norm(path[t]) + np.linalg.norm(again))))
     kappa = _squared_condition(X, buffer)
     return within(worst, kappa, operations(2 * buffer + 2, X.shape[1]), "cond² of a window", f"b = {buffer}")
 
@@ -175,5 +177,5 @@ def apa_ends_recurring_tasks_after_one_round(X: Array, Y: Array, method: Method[
         return not_applicable(f"the squared condition {kappa:.0e} leaves no digits to compare")
     path = walked(method or APA(buffer=p - 1), np.tile(X, (2, 1)), np.tile(Y, (2, 1)))
     best = min_norm(X, Y)
-    worst = max(difference(path[p], best), difference(path[2 * p], best))
+    worst = worst_of(difference(path[p], best), difference(path[2 * p], best))
     return within(worst, kappa, operations(2 * p, X.shape[1]), "cond²", f"p = {p}")

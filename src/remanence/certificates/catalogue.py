@@ -18,7 +18,7 @@ import numpy as np
 
 from remanence.certificates.certificate import Certificate, Evidence, Kind
 from remanence.certificates.method_map import Edge, edge_between
-from remanence.errors import MissingDependency
+from remanence.errors import MissingDependency, NumericalError
 
 P = ParamSpec("P")
 Instances = Callable[[np.random.Generator], Iterable[dict[str, Any]]]  # hard ones first, then random ones without end
@@ -84,7 +84,10 @@ def claim(
 
         @wraps(check)
         def certified(*args: P.args, **kwargs: P.kwargs) -> Certificate:
-            found = check(*args, **kwargs)
+            try:
+                found = check(*args, **kwargs)
+            except (NumericalError, np.linalg.LinAlgError) as problem:  # what gives no number does not hold
+                found = Evidence(float("nan"), float("nan"), (f"gave no number: {problem}",))
             given = (*conditions, *found.conditions)
             return Certificate(statement, source, given, found.measured, found.allowed, kind, name, found.unmet)
 

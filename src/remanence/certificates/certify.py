@@ -18,7 +18,7 @@ from remanence.certificates.certificate import Certificate, difference, likely, 
 from remanence.certificates.joint import Joint, joint_training
 from remanence.certificates.lms import lms_errors_add_up_to_the_way_gone
 from remanence.certificates.memories import shortfall, size
-from remanence.certificates.runs import largest
+from remanence.certificates.runs import largest, worst_of
 from remanence.certificates.trained import LinearModel, Trained, train
 from remanence.checks import Array, check_count
 from remanence.kalman import Kalman
@@ -122,7 +122,7 @@ def _unmoved(model: LinearModel, joint: Joint, equal: bool) -> Certificate:
     if not hard and equal and not joint.exact:
         return _not(UNMOVED, source, MOVES_TOO)
     parts = zip((0, *model.ends), model.ends[:-1], model.weights, strict=False)
-    moved = max(largest(model.X[start:end] @ (model.W - W)) for start, end, W in parts)
+    moved = worst_of(*(largest(model.X[start:end] @ (model.W - W)) for start, end, W in parts))
     scale = largest(np.linalg.norm(model.X, axis=1)) * max(float(np.linalg.norm(W)) for W in model.weights)
     kappa = 1.0 if hard else joint.kappa
     return Certificate(UNMOVED, source, (LEARNED,), moved / max(scale, TINY), _allowed(model, kappa))
@@ -149,7 +149,7 @@ def _information(model: LinearModel) -> Certificate:
     if model.lost is None:
         window = f"the last {method.buffer} samples only" if isinstance(method, APA) else "nothing that only grows"
         return _not(GROWING, source, f"{type(method).__name__} keeps {window}")
-    worst = max(model.lost, default=0.0)
+    worst = worst_of(*model.lost) if model.lost else 0.0
     return Certificate(GROWING, source, ("after every task",), worst, _allowed(model, 1.0), "bound")
 
 
@@ -160,7 +160,7 @@ def _smoother(model: LinearModel) -> Certificate:
     member = model.state.best
     filtered = [known.cov for known in (*member.past, member.known)]
     smoothed = [known.cov for known in method.smoothed(model.state)]
-    worst = max(shortfall(a - b, size(a)) for a, b in zip(filtered, smoothed, strict=True))
+    worst = worst_of(*(shortfall(a - b, size(a)) for a, b in zip(filtered, smoothed, strict=True)))
     kappa = max(float(np.linalg.cond(cov)) for cov in filtered)
     allowed = _allowed(model, kappa)
     return Certificate(SMOOTHER, source, ("a correct model", f"cond {kappa:.0e}"), worst, allowed, "bound")

@@ -13,7 +13,7 @@ import numpy as np
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, condition, difference, rounding
 from remanence.certificates.instances import independent_streams, stepped_streams
-from remanence.certificates.runs import largest, operations, tightest, walked, within
+from remanence.certificates.runs import largest, operations, tightest, walked, within, worst_of
 from remanence.checks import Array
 from remanence.methods import ICL, OGD, ORFit, min_norm
 from remanence.methods.protocol import Method
@@ -30,7 +30,7 @@ def ogd_never_moves_old_answers(X: Array, Y: Array, given: list[float], method: 
     path = walked(method or OGD(given), X, Y)
     worst = 0.0
     for i in range(len(X)):
-        worst = max(worst, largest(X[i] @ path[i + 2 :] - X[i] @ path[i + 1]))
+        worst = worst_of(worst, largest(X[i] @ path[i + 2 :] - X[i] @ path[i + 1]))
     return Evidence(worst / largest(np.linalg.norm(path, axis=1)), rounding(1.0, operations(*X.shape)))
 
 
@@ -53,7 +53,7 @@ def ogd_leaves_a_share_of_the_error(
         share = 0.0 if np.linalg.norm(new) <= 1e-9 else float(new @ new)
         before, after = y - x @ path[t], y - x @ path[t + 1]
         size = (1 + abs(given[t])) * (largest(y) + float(np.linalg.norm(path[t]) + np.linalg.norm(path[t + 1])))
-        worst = max(worst, largest(after - (1 - given[t] * share) * before) / size)
+        worst = worst_of(worst, largest(after - (1 - given[t] * share) * before) / size)
     kappa = condition(X[: X.shape[1]])
     return within(worst, kappa, operations(*X.shape), "cond")
 
@@ -111,7 +111,8 @@ def orfit_is_icl(
 ) -> Evidence:
     """The paths of both forms of ORFit, a growing basis and an incremental SVD with room for all, against ICL's."""
     path = walked(other or ICL(), X, Y)
-    worst = max(difference(walked(one, X, Y), path) for one in methods or (ORFit(), ORFit(rank=len(X))))
+    found = [walked(one, X, Y) for one in methods or (ORFit(), ORFit(rank=len(X)))]
+    worst = worst_of(*(difference(one, path) for one in found))
     return within(worst, condition(X) ** 2, operations(*X.shape), "cond²")
 
 
@@ -125,5 +126,5 @@ def orfit_is_icl(
 def orfit_is_the_minimum_norm_solution(X: Array, Y: Array, method: Method[Any] | None = None) -> Evidence:
     """The bounded memory, kept by incremental SVD, against the batch problem of the first t samples, for every t."""
     path = walked(method or ORFit(rank=len(X)), X, Y)
-    worst = max(difference(path[t], min_norm(X[:t], Y[:t])) for t in range(1, len(X) + 1))
+    worst = worst_of(*(difference(path[t], min_norm(X[:t], Y[:t])) for t in range(1, len(X) + 1)))
     return within(worst, condition(X) ** 2, operations(*X.shape), "cond²")

@@ -21,7 +21,7 @@ from remanence.certificates.instances import (
     nearly_dependent_rows,
     unit_rows,
 )
-from remanence.certificates.runs import largest, operations, walked, within
+from remanence.certificates.runs import largest, operations, walked, within, worst_of
 from remanence.checks import Array
 from remanence.methods import APA, ICL, ORFit, min_norm
 from remanence.methods.protocol import Method
@@ -37,7 +37,7 @@ def icl_solves_its_constrained_problem(X: Array, Y: Array, method: Method[Any] |
     """After each t the errors on all of the first t samples: the constraints, and the smallest loss there is."""
     path = walked(method or ICL(), X, Y)
     size = np.linalg.norm(X, axis=1).max() * np.linalg.norm(path, axis=1).max() + largest(Y)
-    left = max(largest(Y[:t] - X[:t] @ path[t]) for t in range(1, len(X) + 1))
+    left = worst_of(*(largest(Y[:t] - X[:t] @ path[t]) for t in range(1, len(X) + 1)))
     return Evidence(left / float(size), rounding(1.0, operations(*X.shape)))
 
 
@@ -51,7 +51,7 @@ def icl_solves_its_constrained_problem(X: Array, Y: Array, method: Method[Any] |
 def icl_is_the_minimum_norm_solution(X: Array, Y: Array, method: Method[Any] | None = None) -> Evidence:
     """θ^t against the batch problem of the first t samples, for every t."""
     path = walked(method or ICL(), X, Y)
-    worst = max(difference(path[t], min_norm(X[:t], Y[:t])) for t in range(1, len(X) + 1))
+    worst = worst_of(*(difference(path[t], min_norm(X[:t], Y[:t])) for t in range(1, len(X) + 1)))
     return within(worst, condition(X), operations(*X.shape), "cond")
 
 
@@ -99,7 +99,7 @@ def hard_memory_reaches_the_solution_nearest_its_start(
     nearest = min_norm(X, Y, start)
     size = float(np.linalg.norm(nearest) + np.linalg.norm(start))
     found = [walked(method, X, Y, start)[-1] for method in methods or (APA(buffer=None), ICL(), ORFit())]
-    worst = max(difference(theta, nearest, size) for theta in found)
+    worst = worst_of(*(difference(theta, nearest, size) for theta in found))
     return within(worst, condition(X), operations(*X.shape), "cond")
 
 
@@ -116,7 +116,7 @@ def minimum_norm_solution_lies_in_the_span(X: Array, Y: Array, best: Array | Non
     size = float(np.linalg.norm(best))
     outside = float(np.linalg.norm(best - V @ (V.T @ best))) / size
     missed = float(np.linalg.norm(Y - X @ best)) / (float(np.linalg.norm(X, 2)) * size)
-    return within(max(outside, missed), condition(X), operations(*X.shape), "cond")
+    return within(worst_of(outside, missed), condition(X), operations(*X.shape), "cond")
 
 
 # The projection P_t
@@ -151,7 +151,7 @@ def memory_basis_is_orthonormal(X: Array, Y: Array, method: Method[Any] | None =
     """For every t; Gram and Schmidt are taken twice, so the data's condition plays no part."""
     worst = 0.0
     for t, U in enumerate(_bases(method or ICL(), X, Y), start=1):
-        worst = max(worst, float(np.linalg.norm(U.T @ U - np.eye(t))) if U.shape[1] == t else float("inf"))
+        worst = worst_of(worst, float(np.linalg.norm(U.T @ U - np.eye(t))) if U.shape[1] == t else float("inf"))
     return Evidence(worst, rounding(1.0, operations(*X.shape)))
 
 
@@ -166,7 +166,7 @@ def memory_basis_gives_the_projection(X: Array, Y: Array, method: Method[Any] | 
     worst = 0.0
     for t, U in enumerate(_bases(method or ICL(), X, Y), start=1):
         V = np.linalg.svd(X[:t], full_matrices=False)[2].T
-        worst = max(worst, float(np.linalg.norm(U @ U.T - V @ V.T)))
+        worst = worst_of(worst, float(np.linalg.norm(U @ U.T - V @ V.T)))
     return within(worst, condition(X), operations(*X.shape), "cond")
 
 
@@ -182,7 +182,7 @@ def projection_loses_one_rank_a_sample(X: Array, Y: Array, method: Method[Any] |
     for x, U in zip(X, _bases(method or ICL(), X, Y), strict=True):
         new, after = P @ x, np.eye(X.shape[1]) - U @ U.T
         kappa = max(kappa, float(x @ x / (new @ new)))
-        worst = max(worst, float(np.linalg.norm(after - (P - np.outer(new, new) / (x @ new)))))
+        worst = worst_of(worst, float(np.linalg.norm(after - (P - np.outer(new, new) / (x @ new)))))
         P = after
     return within(worst, kappa, operations(*X.shape), "‖x‖²/‖x̄‖²")
 
@@ -198,6 +198,6 @@ def projections_are_nested(X: Array, Y: Array, method: Method[Any] | None = None
     worst, P = 0.0, np.eye(X.shape[1])
     for U in _bases(method or ICL(), X, Y):
         after = np.eye(X.shape[1]) - U @ U.T
-        worst = max(worst, float(np.linalg.norm(after @ P - after)))
+        worst = worst_of(worst, float(np.linalg.norm(after @ P - after)))
         P = after
     return Evidence(worst, rounding(1.0, operations(*X.shape)))

@@ -15,7 +15,7 @@ import numpy as np
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, condition, difference
 from remanence.certificates.instances import Generator, Instance, stepped_streams, unit_rows
-from remanence.certificates.runs import largest, operations, walked, within
+from remanence.certificates.runs import largest, operations, walked, within, worst_of
 from remanence.checks import Array
 from remanence.kalman import linearized
 from remanence.memory.subspace import Subspace, nothing
@@ -76,7 +76,7 @@ def projected_layers_keep_old_features(
         kappa = max(kappa, float(np.prod([max(1.0, float(np.linalg.norm(layer, 2))) for layer in layers])))
         for old, features in zip(X, kept, strict=False):
             pairs = zip(_features(layers, old), features, strict=True)
-            worst = max(worst, *(largest(now - then) for now, then in pairs))
+            worst = worst_of(worst, *(largest(now - then) for now, then in pairs))
         features = _features(layers, x)
         kept.append(features)
         past = [m.extended(f[:, None]) for m, f in zip(past, [x, *features[:-1]], strict=True)]

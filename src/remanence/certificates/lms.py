@@ -13,7 +13,7 @@ import numpy as np
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, difference, rounding
 from remanence.certificates.instances import Generator, Instance, nearly_dependent_rows, unit_rows
-from remanence.certificates.runs import largest, operations, tightest, walked
+from remanence.certificates.runs import largest, operations, tightest, walked, worst_of
 from remanence.checks import Array
 from remanence.methods import LMS
 from remanence.methods.protocol import Method
@@ -61,7 +61,7 @@ def lms_solves_its_constrained_problem(X: Array, Y: Array, step: float, method: 
     for t, (x, y) in enumerate(zip(X, Y, strict=True)):
         smallest = np.linalg.lstsq(x[None], step * (y - x @ path[t])[None], rcond=None)[0]
         size = float(np.linalg.norm(path[t]) + np.linalg.norm(smallest))
-        worst = max(worst, difference(path[t + 1], path[t] + smallest, size))
+        worst = worst_of(worst, difference(path[t + 1], path[t] + smallest, size))
     return Evidence(worst, rounding(1.0, operations(1, X.shape[1])), (f"γ = {step:g}",))
 
 

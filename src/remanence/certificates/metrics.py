@@ -14,7 +14,7 @@ import numpy as np
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, difference, rounding
 from remanence.certificates.instances import Generator, Instance, consistent, independent_streams, unit_rows
-from remanence.certificates.runs import operations, tightest, walked
+from remanence.certificates.runs import operations, tightest, walked, worst_of
 from remanence.checks import Array
 from remanence.evaluation import ErrorMatrix, evaluate, metrics
 from remanence.methods import ICL, LMS
@@ -71,7 +71,7 @@ def metrics_are_what_they_say(X: Array, Y: Array, step: float, read: Any = metri
         mean = sum(exact[i, t] for i in range(t)) / t
         rise = sum(exact[i, t] - exact[i, i + 1] for i in range(t - 1)) / max(t - 1, 1)
         found = (read.average(matrix, t), read.forgetting(matrix, t), read.backward_transfer(matrix, t))
-        worst = max(worst, *(abs(a - b) for a, b in zip(found, (mean, rise, -rise), strict=True)))
+        worst = worst_of(worst, *(abs(a - b) for a, b in zip(found, (mean, rise, -rise), strict=True)))
     return Evidence(worst / size, rounding(2.0, operations(*X.shape)))
 
 
@@ -104,7 +104,7 @@ def unit_steps_forget_all_of_their_error(
     size = float(matrix.values.max() + (Y**2).max())
     worst = 0.0
     for t in range(2, len(X) + 1):
-        worst = max(worst, abs(metrics.forgetting(matrix, t) - t / (t - 1) * metrics.average(matrix, t)) / size)
+        worst = worst_of(worst, abs(metrics.forgetting(matrix, t) - t / (t - 1) * metrics.average(matrix, t)) / size)
     return Evidence(worst, rounding(2.0, operations(*X.shape)))
 
 
@@ -136,7 +136,7 @@ def hard_memory_does_not_forget(X: Array, Y: Array, method: Method[Any] | None =
     matrix = _matrix(method or ICL(), X, Y[:, :1])
     size = float(np.max(Y**2))
     ts = range(1, len(X) + 1)
-    worst = max(max(metrics.average(matrix, t), abs(metrics.forgetting(matrix, t))) for t in ts)
+    worst = worst_of(*(f for t in ts for f in (metrics.average(matrix, t), abs(metrics.forgetting(matrix, t)))))
     theta = walked(method or ICL(), X, Y[:, :1])[-1]
     kappa = max(1.0, float(np.linalg.norm(theta)) ** 2 / size)
     return Evidence(

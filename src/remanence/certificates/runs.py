@@ -45,6 +45,11 @@ def _strain(pair: tuple[float, float]) -> float:
     return float("inf") if not left <= right else left / max(right, float(np.finfo(float).tiny))
 
 
+def worst_of(*values: float) -> float:
+    """The largest of several numbers; NaN if one is, which Python's max would pass over."""
+    return float(np.max(values))
+
+
 def largest(values: Array) -> float:
     """The largest magnitude; NaN if there is one."""
     return float(np.max(np.abs(values), initial=0.0))
