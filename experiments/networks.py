@@ -1,0 +1,73 @@
+"""What the experiments with trained networks share: rows of one table, run one after the other or on two cores."""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import nn
+
+import remanence as rm
+from experiments.card import percent
+from remanence.checks import Array
+from remanence.progress import track_progress
+
+COLUMNS = ("method", "accuracy", "backward transfer", "accuracy when learned", "published", "seconds")
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+
+def seeded(make: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """A network whose first weights depend on the seed alone; the global generator is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return make()
+
+
+def sgd(rate: float, momentum: float = 0.0) -> Callable[[Any], torch.optim.Optimizer]:
+    return lambda parameters: torch.optim.SGD(parameters, lr=rate, momentum=momentum)
+
+
+def line(name: str, matrix: rm.ErrorMatrix, published: str = "", carried: bool = True) -> tuple[str, ...]:
+    """A row of figures: means over tasks; nothing is carried from task to task where all were learned at once."""
+    learned = float(np.mean([matrix.accuracy[i, i + 1] for i in range(len(matrix.names))]))
+    transfer, when = (percent(rm.metrics.backward_transfer(matrix)), percent(learned)) if carried else ("", "")
+    return (name, percent(accuracy(matrix)), transfer, when, published, f"{np.nansum(matrix.seconds):.0f}")
+
+
+def accuracy(matrix: rm.ErrorMatrix) -> float:
+    """The mean over tasks of the share of right answers at the end."""
+    return 1 - rm.metrics.average(matrix)
+
+
+def right_rows(matrix: rm.ErrorMatrix, stream: Iterable[rm.Task]) -> float:
+    """The share of all test rows answered rightly at the end, whatever task they belong to."""
+    sizes = np.array([len(task.Y_test) for task in stream])
+    return float(matrix.accuracy[:, -1] @ sizes / sizes.sum())
+
+
+def set_aside(X: Array, y: Array, rows: int, seed: int) -> tuple[Array, Array, Array, Array]:
+    """Training rows, and so many of them kept aside to choose settings by: (X, y, X aside, y aside)."""
+    order = np.random.default_rng(seed).permutation(len(X))
+    aside, rest = np.sort(order[:rows]), np.sort(order[rows:])
+    return X[rest], y[rest], X[aside], y[aside]
+
+
+def side_by_side(
+    job: Callable[[Item], Found], items: Iterable[Item], label: str, processes: int = 1
+) -> dict[Item, Found]:
+    """job(item) for each; with two processes each has one core, and the times are those of one core."""
+    items = list(items)
+    torch.set_num_threads(1)
+    if processes == 1:
+        return {item: job(item) for item in track_progress(items, label, len(items))}
+    with ProcessPoolExecutor(processes, get_context("spawn"), _one_thread) as pool:
+        waiting = {item: pool.submit(job, item) for item in items}
+        return {item: waiting[item].result() for item in track_progress(items, label, len(items))}
+
+
+def _one_thread() -> None:
+    torch.set_num_threads(1)
