@@ -9,6 +9,7 @@
 Held means: free during the first task, kept to the bit from the first `absorb` on (a norm: the first that calls it).
 """
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -44,11 +45,10 @@ class Cover:
 
 def wrappings(model: nn.Module) -> list[nn.Module]:
     """The model as it was handed over, and what is inside `torch.compile` and data-parallel wrappers, to the end."""
-    from torch._dynamo.eval_frame import OptimizedModule
-
+    compiler = sys.modules.get("torch._dynamo.eval_frame")  # takes seconds to import, and who compiled has it
     found = [model]
     while True:
-        if isinstance(found[-1], OptimizedModule):
+        if compiler is not None and isinstance(found[-1], compiler.OptimizedModule):
             found.append(found[-1]._orig_mod)
         elif isinstance(found[-1], nn.parallel.DistributedDataParallel | nn.DataParallel):
             found.append(found[-1].module)

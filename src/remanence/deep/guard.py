@@ -6,9 +6,10 @@ A guard is attached by one hook after the step, for the time of a `with` block, 
 exception; the parameters are then put right once more, whatever the optimizer had done.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import MethodType
 from typing import Any, Protocol
 
@@ -78,6 +79,11 @@ class Guard(ABC):
                 if isinstance(optimizer, torch.optim.LBFGS):
                     hooks.callback(optimizer.register_step_pre_hook(_leaning(keepers)).remove)
             yield
+
+    @property
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """The settings by name, as plain values."""
 
     @abstractmethod
     def absorb(self, batches: Iterable[Any], forward: Forward = call_model) -> Any:
@@ -170,12 +176,17 @@ def answering(model: nn.Module) -> Iterator[None]:
         for module in modes:  # not model.eval(): a module may do more than that there
             module.training = False
         torch.backends.mha.set_fastpath_enabled(False)
-        with torch.no_grad(), full_precision(), torch.compiler.set_stance("force_eager"):
+        with torch.no_grad(), full_precision(), _uncompiled():
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(short_cuts)
         for module, mode in modes.items():
             module.training = mode
+
+
+def _uncompiled() -> AbstractContextManager[Any]:
+    """Compiled parts run as they are written; without the compiler, seconds to import, there are none."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
 def steadied(norms: Iterable[nn.Module], hooks: ExitStack) -> None:
