@@ -34,6 +34,7 @@ class Watch:
             n: torch.zeros(len(m.weight), dtype=torch.bool, device="cpu") for n, m in cover.tables.items()
         }
         self.called = dict.fromkeys(cover.norms, False)
+        self.begun = False
         self._values: dict[str, Tensor] = {}
         self._busy = False
 
@@ -49,6 +50,7 @@ class Watch:
                 self._hook(hooks, norm, self._see_norm(name))
             for batch in checked(batches):
                 forward(model, batch)
+                self.begun = True
                 first = batch if first is None and self.seen else first
         return first
 
@@ -57,7 +59,9 @@ class Watch:
 
     @property
     def seen(self) -> bool:
-        """Whether any input reached anything that is watched."""
+        """Whether any input reached anything that is watched, or came at all where all is held and nothing watched."""
+        if not (self.cover.matrices or self.cover.tables):
+            return self.begun
         return any(self.rows.values()) or any(bool(used.any()) for used in self.looked_up.values())
 
     def _see_layer(self, watched: Watched) -> Any:
@@ -117,8 +121,8 @@ class Watch:
             if rows:
                 self.rows[name], self.roots[name] = rows, [_merged(group) for group in found]
         self.looked_up = {name: _anyones(used, device) for name, used in self.looked_up.items()}
-        flags = torch.tensor([*self.called.values(), False], device="cpu")
-        self.called = dict(zip(self.called, _anyones(flags, device).tolist(), strict=False))
+        flags = _anyones(torch.tensor([self.begun, *self.called.values()], device="cpu"), device).tolist()
+        self.begun, self.called = flags[0], dict(zip(self.called, flags[1:], strict=True))
         return self
 
 

@@ -1,0 +1,274 @@
+"""Training loops of many kinds: whatever calls the optimizer, the old answers stay and nothing is left behind."""
+
+import pytest
+
+import remanence as rm
+
+torch = pytest.importorskip("torch")
+nn, optim = torch.nn, torch.optim
+
+
+@pytest.fixture
+def started(mlp, rows, answers):
+    """A network with a task absorbed: net, guard, old inputs with their answers, new inputs."""
+
+    def start(dtype=torch.float64, make=rm.deep.GradientProjection):
+        net, x = mlp(dtype=dtype), rows(3, 10, dtype=dtype)
+        guard = make(net)
+        guard.absorb([x])
+        return net, guard, [(x, answers(net, x))], rows(6, 10, seed=1, dtype=dtype)
+
+    return start
+
+
+def loss_of(net, x):
+    return (net(x) - 1).square().mean()
+
+
+def hooks_of(net, *optimizers):
+    counts = [len(o._optimizer_step_pre_hooks) + len(o._optimizer_step_post_hooks) for o in optimizers]
+    modules = [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in net.modules()]
+    return sum(counts) + sum(modules)
+
+
+def test_schedulers_and_gradient_accumulation(started, moved):
+    net, guard, old, new = started()
+    optimizer = optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    scheduler = optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=10)
+    first = float(loss_of(net, new).detach())
+    with guard.protect(optimizer):
+        for _ in range(10):
+            for part in new.split(2):
+                (loss_of(net, part) / 3).backward()
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+            scheduler.step()
+            optimizer.zero_grad()
+            assert moved(net, old) < 1e-13, "after every single step"
+    assert float(loss_of(net, new).detach()) < 0.5 * first
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_mixed_precision(started, moved, scaled):
+    """Held in single precision to its own rounding, also where the step is made under autocast."""
+    net, guard, old, new = started(torch.float32)
+    optimizer = optim.AdamW(net.parameters(), lr=0.01)
+    scaler = torch.amp.GradScaler("cpu", enabled=scaled)
+    first = float(loss_of(net, new).detach())
+    with guard.protect(optimizer):
+        for _ in range(10):
+            optimizer.zero_grad()
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = loss_of(net, new)
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+    assert float(loss_of(net, new).detach()) < 0.7 * first
+    assert moved(net, old) < 1e-6
+
+
+def test_absorbing_under_autocast_takes_features_in_full_precision(mlp, rows):
+    net, x = mlp(dtype=torch.float32), rows(3, 10, dtype=torch.float32)
+    guard, plain = rm.deep.GradientProjection(net), rm.deep.GradientProjection(net)
+    plain.absorb([x])
+    with torch.autocast("cpu", torch.bfloat16):
+        guard.absorb([x])
+    same = [torch.equal(guard._memory.restraints[n].basis, plain._memory.restraints[n].basis) for n in ("0", "2", "4")]
+    assert all(same)
+
+
+@pytest.mark.parametrize("how, backend", [("wrapped", "aot_eager"), ("in place", "eager"), ("inside", "eager")])
+def test_compiled_models(how, backend, rows, learn, moved, answers):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    inner = nn.Sequential(nn.Linear(10, 20), nn.BatchNorm1d(20), nn.Tanh())
+    net = nn.Sequential(inner, nn.Linear(20, 2)).double()
+    optimizer = optim.AdamW(net.parameters(), lr=0.01)
+    if how == "inside":
+        net[0] = torch.compile(inner, backend=backend)
+    used = torch.compile(net, backend=backend) if how == "wrapped" else net
+    if how == "in place":
+        net.compile(backend=backend)
+    guard = rm.deep.GradientProjection(used)
+    old = []
+    for task in range(2):
+        x = rows(3, 10, seed=task)
+        used.train()
+        losses = learn(used, guard, x, optimizer, seed=task, steps=8)
+        assert losses[-1] < losses[0]
+        if task == 0:
+            stats = inner[1].running_mean.clone()
+        guard.absorb([x])
+        old.append((x, answers(used, x)))
+    assert torch.equal(inner[1].running_mean, stats), "its statistics are those of the first task"
+    with guard.protect(optimizer):
+        used.train()
+        assert (used(x) - old[-1][1]).abs().max() < 1e-12, "and it normalises by them"
+    assert moved(used, old) < 1e-12
+
+
+class Trainer:
+    """As trainers do it: the optimizer wrapped, the step called with a closure that does everything."""
+
+    class Wrapped:
+        def __init__(self, optimizer):
+            self.optimizer = optimizer
+
+        def step(self, closure):
+            return self.optimizer.step(closure=closure)
+
+    def __init__(self, net, optimizer):
+        self.net, self.optimizer = net, self.Wrapped(optimizer)
+
+    def training_step(self, x):
+        def closure():
+            self.optimizer.optimizer.zero_grad()
+            loss = loss_of(self.net, x)
+            loss.backward()
+            return loss
+
+        return float(self.optimizer.step(closure).detach())
+
+
+@pytest.mark.parametrize("make", [optim.AdamW, lambda p: optim.LBFGS(p, max_iter=4, line_search_fn="strong_wolfe")])
+def test_a_trainer_that_wraps_the_optimizer(make, started, moved):
+    net, guard, old, new = started()
+    trainer = Trainer(net, make(net.parameters()))
+    with (
+        pytest.raises(rm.InputError, match=r"got \['Wrapped'\].*the optimizer inside"),
+        guard.protect(trainer.optimizer),
+    ):
+        pass
+    with guard.protect(trainer.optimizer.optimizer):
+        losses = [trainer.training_step(new) for _ in range(10)]
+    assert losses[-1] < losses[0] and moved(net, old) < 1e-12
+
+
+def test_two_optimizers_for_two_halves(started, moved):
+    net, guard, old, new = started()
+    optimizers = optim.SGD(net[0].parameters(), lr=0.1, momentum=0.9), optim.AdamW(net[2:].parameters(), lr=0.01)
+    first = float(loss_of(net, new).detach())
+    with guard.protect(*optimizers):
+        for _ in range(10):
+            net.zero_grad()
+            loss_of(net, new).backward()
+            for optimizer in optimizers:
+                optimizer.step()
+                assert moved(net, old) < 1e-13
+    assert float(loss_of(net, new).detach()) < first
+    assert hooks_of(net, *optimizers) == 0
+
+
+def test_what_an_unguarded_optimizer_does_inside_the_block_is_taken_back_at_its_end(started, moved):
+    net, guard, old, new = started()
+    guarded, other = optim.SGD(net[0].parameters(), lr=0.1), optim.SGD(net[2:].parameters(), lr=0.1)
+    with guard.protect(guarded):
+        loss_of(net, new).backward()
+        other.step()
+        assert moved(net, old) > 1e-3
+    assert moved(net, old) < 1e-13
+
+
+def lbfgs(parameters):
+    return optim.LBFGS(parameters, max_iter=4, line_search_fn="strong_wolfe")
+
+
+@pytest.mark.parametrize("make", [lambda p: optim.SGD(p, lr=0.1), lbfgs])
+@pytest.mark.parametrize("kind", [KeyError, KeyboardInterrupt])
+def test_after_an_exception_in_a_closure_old_answers_hold_and_no_hook_is_left(make, kind, started, moved):
+    net, guard, old, new = started()
+    optimizer, calls = make(net.parameters()), []
+
+    def closure():
+        optimizer.zero_grad()
+        loss = loss_of(net, new)
+        loss.backward()
+        calls.append(loss)
+        if len(calls) == 3:  # for LBFGS in the middle of its line search
+            with torch.no_grad():
+                for p in net.parameters():
+                    p.add_(0.01)  # whatever it had done by then
+            raise kind
+        return loss
+
+    with pytest.raises(kind), guard.protect(optimizer):
+        for _ in range(3):
+            optimizer.step(closure)
+    assert moved(net, old) < 1e-12
+    assert hooks_of(net, optimizer) == 0 and not guard._blocks
+
+
+def test_after_an_exception_while_absorbing_nothing_is_hooked_and_nothing_has_changed(started, rows):
+    net, guard, _, new = started()
+    net.train()
+    before = guard.state_dict()
+
+    def fails(model, batch):
+        model(batch)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        guard.absorb([new], forward=fails)
+    after = guard.state_dict()
+    assert hooks_of(net) == 0 and net.training
+    assert torch.backends.mha.get_fastpath_enabled()
+    assert after["tasks"] == before["tasks"] == 1
+    assert all(torch.equal(after["layers"][n]["factor"], layer["factor"]) for n, layer in before["layers"].items())
+
+
+def test_the_gradient_the_optimizer_sees_is_the_users_own(started):
+    """Only the step is projected: momentum and scaling are those of the task's own gradient."""
+    net, guard, _, new = started()
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+    loss_of(net, new).backward()
+    before = [p.grad.clone() for p in net.parameters()]
+    with guard.protect(optimizer):
+        optimizer.step()
+    assert all(torch.equal(p.grad, g) for p, g in zip(net.parameters(), before, strict=True))
+
+
+@pytest.mark.parametrize("make", [rm.deep.GradientProjection, lambda net: rm.deep.OWM(net, damping=1e-13)])
+def test_tasks_absorbed_inside_one_block_are_protected_from_then_on(make, mlp, rows, moved, answers, steps):
+    net = mlp()
+    guard, optimizer, old = make(net), optim.AdamW(net.parameters(), lr=0.01), []
+    with guard.protect(optimizer):
+        for task in range(3):
+            x = rows(3, 10, seed=task)
+            steps(optimizer, lambda x=x: loss_of(net, x), steps=5)
+            guard.absorb([x])
+            old.append((x, answers(net, x)))
+        steps(optimizer, lambda: loss_of(net, rows(3, 10, seed=9)), steps=5)
+        assert moved(net, old) < 1e-9
+
+
+def test_weights_moved_outside_a_block_are_told_and_taken_back(started, moved):
+    net, guard, old, new = started()
+    with torch.no_grad():
+        net[2].weight.add_(0.1)
+    optimizer = optim.SGD(net.parameters(), lr=0.0)
+    with (
+        pytest.warns(UserWarning, match=r"^2 moved outside protect\(\).*takes them back") as told,
+        guard.protect(optimizer),
+    ):
+        pass
+    assert told[0].filename == __file__, "it points at the line that opened the block"
+    assert moved(net, old) < 1e-13
+    with torch.no_grad():
+        net[2].weight.add_(0.1)
+    with pytest.warns(UserWarning, match=r"^2 moved outside protect\(\).*what they answer now") as told:
+        guard.absorb([new])
+    assert told[0].filename == __file__
+
+
+def test_tensors_are_made_on_the_cpu_whatever_the_default_device_is(mlp, rows, learn, moved, answers):
+    net, x, new = mlp(), rows(3, 10), rows(3, 10, seed=1)
+    optimizer = optim.AdamW(net.parameters(), lr=0.01)
+    y = rows(3, 3, seed=2)
+    with torch.device("meta"):
+        guard = rm.deep.GradientProjection(net)
+        guard.absorb([x])
+    old = [(x, answers(net, x))]
+    with torch.device("meta"), guard.protect(optimizer):
+        (net(new) - y).square().mean().backward()
+        optimizer.step()
+    assert moved(net, old) < 1e-13
