@@ -150,8 +150,6 @@ class Lost(rm.ICL):
 TAKES_A_METHOD = [name for name in DAMAGES if "method" in inspect.signature(CLAIMS[name].check).parameters]
 MEMORY = ("memory_basis", "projection_loses", "projections_are")
 LOOKS_AT_MEMORY = [name for name in TAKES_A_METHOD if name.startswith(MEMORY)]
-    name for name in TAKES_A_METHOD if name.startswith(("memory_basis", "projection_loses", "projections"))
-]
 # These hand the weights on as data, and what is no number is refused at the door.
 HANDS_WEIGHTS_ON = ["icl_with_a_buffer_is_apa", "linearised_icl_meets_every_linearised_answer"]
 
