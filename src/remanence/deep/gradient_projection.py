@@ -71,6 +71,11 @@ class GradientProjection(LayerGuard):
         self.energy = energy
         self._energies()
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        energy = dict(self.energy) if isinstance(self.energy, Mapping) else self.energy
+        return {"energy": energy, "frozen": self._frozen, "free": self._free}
+
     def _energies(self) -> dict[str, float]:
         """The energy of each layer, as the settings are now: they may change between tasks."""
         layers = list(self._cover.matrices)

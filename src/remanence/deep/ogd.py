@@ -87,17 +87,22 @@ class OGD(Guard):
             raise InputError(f"expected of to be one of {', '.join(KINDS)} or a function, got {of!r}")
         self.rank = None if rank is None else check_count(rank, "rank", hint="None keeps every direction")
         self.of = of
-        frozen, self._free = patterns(self.model, frozen, "frozen"), patterns(self.model, free, "free")
+        self._frozen, self._free = patterns(self.model, frozen, "frozen"), patterns(self.model, free, "free")
         named = dict(self.model.named_parameters())
         self._flat = Flat(
-            self.model, [n for n, p in named.items() if p.requires_grad and not matches(n, (*frozen, *self._free))]
+            self.model,
+            [n for n, p in named.items() if p.requires_grad and not matches(n, (*self._frozen, *self._free))],
         )
         self._steady = batch_norms(self.model)
-        self._held: dict[str, Tensor] = {n: p for n, p in named.items() if matches(n, frozen)}
+        self._held: dict[str, Tensor] = {n: p for n, p in named.items() if matches(n, self._frozen)}
         for name, module in self.model.named_modules():
             if isinstance(module, NORMS):
                 self._held |= {f"{name}.{n}" if name else n: b for n, b in module.named_buffers()}
         self._memory = nothing_absorbed(self._flat.size)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"rank": self.rank, "of": self.of, "frozen": self._frozen, "free": self._free}
 
     @property
     def _bound(self) -> int:

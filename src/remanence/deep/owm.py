@@ -8,6 +8,7 @@ task, so no rank-one recursion can drift. As the damping α goes to zero, ω goe
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,6 +38,10 @@ class OWM(LayerGuard):
     ) -> None:
         super().__init__(model, frozen, free)
         self.damping = check_number(damping, "damping", hint="a small one is close to GradientProjection")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"damping": self.damping, "frozen": self._frozen, "free": self._free}
 
     def _restrain(self, name: str, roots: list[Root]) -> Restraint:
         matrix = self._cover.matrices[name]

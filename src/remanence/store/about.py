@@ -18,6 +18,9 @@ def about(learner: Any) -> dict[str, Any]:
     kind = find_name(learner)
     known = vars(learner) if kind in ESTIMATORS else {}
     told: dict[str, Any] = {"kind": kind}
+    if kind is not None and kind.startswith("deep."):
+        settings = {name: _plain(value) for name, value in learner.settings.items()}
+        return told | {"method": type(learner).__name__, "settings": settings, "network": type(learner.model).__name__}
     method = known.get("method_", known.get("method"))
     if method is not None:
         told |= _method(method)

@@ -43,6 +43,10 @@ class Outside:
 
 def fingerprint_in(role: str, thing: Any) -> str:
     """The fingerprint that tells whether this is the thing a file wants in this role."""
+    if role == "model":
+        from remanence.deep.tensors import structure
+
+        return structure(thing)
     from remanence.estimators.fingerprint import fingerprint
 
     return fingerprint(thing)

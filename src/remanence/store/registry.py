@@ -4,12 +4,13 @@ from importlib import import_module
 from typing import Any
 
 from remanence.errors import InputError
+from remanence.store.deep_records import DEEP_RECORDS
 from remanence.store.estimator_records import ESTIMATOR_RECORDS
 from remanence.store.kalman_records import KALMAN_RECORDS
 from remanence.store.linear_records import LINEAR_RECORDS
 from remanence.store.record import Outline, Record
 
-RECORDS: dict[str, Record] = {**LINEAR_RECORDS, **KALMAN_RECORDS, **ESTIMATOR_RECORDS}
+RECORDS: dict[str, Record] = {**LINEAR_RECORDS, **KALMAN_RECORDS, **ESTIMATOR_RECORDS, **DEEP_RECORDS}
 
 _NAMES = {(record.home, name.split(".")[-1]): name for name, record in RECORDS.items()}
 
