@@ -11,9 +11,10 @@ file is under it. The same content always gives the same bytes. Nothing in here 
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -105,21 +106,26 @@ def read_words(path: Path) -> dict[str, str]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """All bytes of a file, or a clear refusal."""
+    """All bytes of a file; of one that does not begin as ours do only as many as it takes to say what it is."""
     with _readable(path) as file:
-        content: bytes = file.read()
-    return content
+        start: bytes = file.read(8 + len(BEFORE))
+        return start + file.read(-1 if start[8:] == BEFORE else LONGEST)
 
 
-def _readable(path: Path) -> Any:
+@contextmanager
+def _readable(path: Path) -> Iterator[BinaryIO]:
+    """The open file; whatever goes wrong with it is said in words."""
     try:
-        return path.open("rb")
+        with path.open("rb") as file:
+            yield file
+    except FileError:
+        raise
     except FileNotFoundError:
         raise FileError("there is no such file") from None
     except IsADirectoryError:
         raise FileError("it is a folder; name the model file inside it") from None
     except OSError as problem:
-        raise FileError(f"{problem.strerror}") from None
+        raise FileError(f"{problem.strerror or problem}") from None
 
 
 def _header(content: bytes) -> bytes:
