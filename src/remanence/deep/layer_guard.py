@@ -22,7 +22,7 @@ from remanence.deep.guard_report import GuardReport, LayerReport
 from remanence.deep.heads import add_outputs
 from remanence.deep.remembered import Memory, drift, extended, grown, moved, replaced, restored, saved
 from remanence.deep.restraint import Hold, Restraint
-from remanence.deep.watching import Watch, together
+from remanence.deep.watching import Watch, as_in_the_first, together
 from remanence.errors import InputError
 from remanence.memory.root import Root
 
@@ -52,6 +52,8 @@ class LayerGuard(Guard):
         self._cover = self._covered()
         self._warn_if_moved("what they answer now is what will be kept", stacklevel=3)
         device = next(self.model.parameters()).device if self._distributed else None
+        if device is not None:
+            as_in_the_first(self.model)
         seen = Watch(self._cover)
         with together(device):
             first = seen.watch(self.model, batches, forward)

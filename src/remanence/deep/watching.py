@@ -161,6 +161,17 @@ def everyones(mine: Tensor, device: torch.device) -> list[Tensor]:
     return [part.cpu() for part in parts]
 
 
+def as_in_the_first(model: nn.Module) -> None:
+    """Give every process the buffers of the first, as the next training pass of a distributed model would.
+
+    After a step each process has the running statistics of its own last batch, and answers of its own.
+    """
+    import torch.distributed as dist
+
+    for buffer in model.buffers():
+        dist.broadcast(buffer, 0)
+
+
 def _anyones(mine: Tensor, device: torch.device) -> Tensor:
     """Which flags are set in any process."""
     return torch.stack(everyones(mine.byte(), device)).amax(0).bool()

@@ -1,0 +1,45 @@
+"""Two processes, each with its share of the data: one memory, one network, and the old answers of both shares."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+WORKER = Path(__file__).with_name("distributed_worker.py")
+
+
+def equal(a, b):
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(equal(a[k], b[k]) for k in a)
+    return a == b
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="torch was built without it")
+def test_two_processes_end_with_one_memory_and_keep_the_answers_of_both_shares(tmp_path):
+    alone = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen([sys.executable, str(WORKER), str(rank), str(tmp_path)], env=alone, stderr=subprocess.PIPE)
+        for rank in range(2)
+    ]
+    try:
+        for process in processes:
+            _, errors = process.communicate(timeout=240)
+            assert process.returncode == 0, errors.decode()[-2000:]
+    finally:
+        for process in processes:
+            process.kill()
+    first, second = (torch.load(tmp_path / f"result{rank}.pt", weights_only=True) for rank in range(2))
+    assert equal(first["net"], second["net"])
+    assert equal(first["guard"], second["guard"])
+    assert first["guard"]["tasks"] == 4 and first["guard"]["layers"]["first"]["rows"] == 3 * 3 + 2
+    for result in (first, second):
+        assert len(result["moved"]) == 9 and max(result["moved"]) < 1e-12
+    for bad, (hurt, other) in enumerate(((first, second), (second, first))):
+        assert "IndexError" in hurt["refused"][bad]
+        assert other["refused"][bad].startswith("InputError: another process could not absorb its share")
