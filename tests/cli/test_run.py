@@ -16,6 +16,7 @@ from remanence.estimators.baselines import Joint
 from remanence.report import Run
 
 FILES = {"results.json", "matrices.png", "matrices.svg", "accuracy.png", "accuracy.svg", "index.html"}
+KEPT = {"settings.json", "learned"}
 
 
 def remanence(*arguments, cwd=None, **environment):
@@ -43,7 +44,8 @@ def results(done, folder):
 
 def test_it_prints_the_matrices_the_table_and_the_headline(done, results):
     for learner in results["learners"]:
-        row = next(line for line in done.stdout.splitlines() if line.startswith(f"│ {learner['label']} "))
+        rows = (line for line in done.stdout.splitlines() if " kB" in line)
+        row = next(row for row in rows if row.startswith(learner["label"]))
         assert f"{100 * learner['metrics']['average_accuracy']:.1f}" in row
     assert "tasks (column)" in done.stdout
     assert " ".join(results["headline"].split()) in " ".join(done.stdout.split())
@@ -51,7 +53,8 @@ def test_it_prints_the_matrices_the_table_and_the_headline(done, results):
 
 
 def test_it_leaves_every_file_and_nothing_half_written(done, folder):
-    assert {path.name for path in folder.iterdir()} == FILES
+    assert {path.name for path in folder.iterdir()} == FILES | KEPT
+    assert sorted(path.name for path in (folder / "learned").iterdir()) == sorted(f"{name}-0.json" for name in DEFAULT)
 
 
 def test_the_metrics_in_the_file_are_those_of_its_matrices(results):
@@ -75,9 +78,18 @@ def test_the_matrices_in_the_file_are_those_of_the_library(results):
 
 
 def test_the_file_says_how_to_run_it_again(results):
-    assert results["settings"] == {"stream": "digits", "tasks": 5, "methods": list(DEFAULT), "seed": 0}
+    expected = {"stream": "digits", "tasks": 5, "methods": list(DEFAULT), "seed": 0, "seeds": 1}
+    assert results["settings"] == expected | {"order": "sorted", "test": 0.25, "certify": None}
     assert results["command"].startswith("remanence run --stream digits --tasks 5 --methods finetune,")
-    assert results["versions"]["remanence"] == rm.__version__ and results["schema"] == 1
+    assert results["versions"]["remanence"] == rm.__version__ and results["schema"] == 2
+
+
+def test_the_run_is_certified(results, done, folder):
+    found = {learner["name"]: learner["certificates"] for learner in results["learners"]}
+    assert found["rls"][0]["claim"] == "The learner equals joint training on all tasks" and found["rls"][0]["holds"]
+    assert found["finetune"][0]["status"] == "fails" and found["icl"][0]["status"] == "does not apply"
+    assert len(results["relations"]) > 10 and all(certificate["holds"] for certificate in results["relations"])
+    assert "✓ The learner equals joint training on all tasks" in done.stdout
 
 
 def test_rls_reaches_joint_training_and_fine_tuning_forgets(results):
@@ -100,7 +112,7 @@ def test_the_page_needs_nothing_else(done, folder, results):
     assert not re.search(r"https?:|//[a-z]|<script|<link|@import|\bsrc=", page, re.IGNORECASE)
     assert len(page.encode()) < 1_000_000
     assert results["headline"] in page and results["command"] in page
-    assert page.count("<svg") == 1 + len(results["learners"])
+    assert page.count("<svg") == 2 + len(results["learners"])
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:url\(|href=")#([^")]+)', page)) <= set(ids)
@@ -110,10 +122,11 @@ def test_json_is_json_and_nothing_else(tmp_path):
     result = remanence("run", "--methods", "RLS, joint,rls", "--tasks", 2, "--seed", 3, "--json", cwd=tmp_path)
     printed = json.loads(result.stdout)
     assert result.returncode == 0 and result.stderr == ""
-    assert printed["settings"] == {"stream": "digits", "tasks": 2, "methods": ["rls", "joint"], "seed": 3}
+    assert printed["settings"]["methods"] == ["rls", "joint"] and printed["settings"]["seed"] == 3
     written = tmp_path / "runs" / "digits"  # where they go unless told
-    assert {path.name for path in written.iterdir()} == FILES == {path.rsplit("/", 1)[-1] for path in printed["files"]}
-    assert Run.load(written / "results.json").to_dict() | {"files": printed["files"]} == printed
+    assert {path.name for path in written.iterdir()} == FILES | KEPT
+    assert {path.rsplit("/", 1)[-1] for path in printed["files"]} == FILES
+    assert Run.load(written).to_dict() | {"files": printed["files"], "reused": 0} == printed
 
 
 def test_a_bad_folder_is_refused_before_any_work(tmp_path):

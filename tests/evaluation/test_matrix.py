@@ -128,3 +128,17 @@ def test_a_large_picture_carries_no_numbers(axes):
     assert not ErrorMatrix(np.ones((30, 31))).plot(axes).texts
     fresh = small().plot()
     assert fresh is not axes and len(fresh.texts) == 6
+
+
+def test_notebooks_show_a_table_that_escapes_names():
+    matrix = ErrorMatrix(np.array([[1.0, 0.25, 0.5], [1.0, np.nan, 0.0]]), ("<a>", "b"), "zero_one", learner="R & S")
+    html = matrix._repr_html_()
+    assert "&lt;a&gt;" in html and "<a>" not in html and "R &amp; S" in html
+    assert ">25.0<" in html and ">nan<" in html and html.count("<tr>") == 3
+    assert "…" in ErrorMatrix(np.ones((40, 41)))._repr_html_()
+
+
+def test_the_memory_is_kept_in_the_dictionary_and_may_be_unknown():
+    known, unknown = (ErrorMatrix(np.ones((1, 2)), memory=m) for m in (12.0, float("nan")))
+    assert ErrorMatrix.from_dict(known.to_dict()).memory == 12.0
+    assert np.isnan(ErrorMatrix.from_dict(unknown.to_dict()).memory)

@@ -35,6 +35,7 @@ def test_metrics_by_hand(run):
             "backward_transfer": -0.9,
             "forward_transfer": 0.0,
             "seconds": 1.0,
+            "memory": 2048,
         }
     )
     assert run.outcomes[2].curve == pytest.approx([1.0, 0.5])
@@ -62,7 +63,7 @@ def test_saving_replaces_and_a_failure_keeps_the_old_file(run, tmp_path, monkeyp
             run.save(path)
     assert path.read_text() == "old" and len(list(tmp_path.iterdir())) == 1
     run.save(path)
-    assert json.loads(path.read_text())["schema"] == 1
+    assert json.loads(path.read_text())["schema"] == 2
 
 
 @pytest.mark.parametrize("content", ["", "[1]", "{}", '{"schema": 99}', '{"schema": 1, "learners": [{}]}'])
@@ -84,9 +85,13 @@ def test_what_cannot_be_told_together_is_refused(run, outcome):
     with pytest.raises(InputError, match="same tasks"):
         Run((run.outcomes[0], outcome("x", "X", [0.0], tasks=1)))
     with pytest.raises(InputError, match="zero_one"):
-        Outcome("x", "X", ErrorMatrix(np.ones((1, 2)), loss="squared"))
+        Outcome("x", "X", (ErrorMatrix(np.ones((1, 2)), loss="squared"),))
     with pytest.raises(InputError, match="role"):
-        Outcome("x", "X", run.outcomes[0].matrix, "judge")
+        Outcome("x", "X", run.outcomes[0].matrices, "judge")
+    with pytest.raises(InputError, match="at least one"):
+        Outcome("x", "X", ())
+    with pytest.raises(InputError, match="as many tasks"):
+        Outcome("x", "X", (run.outcomes[0].matrix, outcome("x", "X", [0.0], tasks=1).matrix))
 
 
 def test_comparing_is_evaluating_each():
@@ -98,3 +103,40 @@ def test_comparing_is_evaluating_each():
         np.testing.assert_allclose(o.matrix.values, direct.values, atol=1 / 80)
     assert run.tasks == ("0, 1", "2, 3")
     assert run.versions["remanence"] and not hasattr(learner, "classes_")
+
+
+def test_several_seeds_are_a_mean_and_a_spread(seeded):
+    rls = seeded.outcomes[0]
+    assert rls.metrics["average_accuracy"] == pytest.approx(0.85) and rls.spread["average_accuracy"] == pytest.approx(
+        np.std([0.9, 0.8], ddof=1)
+    )
+    np.testing.assert_allclose(rls.matrix.values[:, -1], [0.2, 0.1])
+    np.testing.assert_allclose(rls.curves, [[1.0, 0.9], [1.0, 0.8]])
+    assert seeded.seeds == 2 and "(mean of 2 seeds)" in seeded.headline
+    assert Run.from_dict(json.loads(json.dumps(seeded.to_dict()))).to_dict() == seeded.to_dict()
+
+
+def test_tasks_that_differ_between_seeds_are_numbered(seeded):
+    first, second = seeded.outcomes[0].matrices
+    other = ErrorMatrix(second.values, ("b", "a"), "zero_one", second.seconds)
+    assert Outcome("x", "X", (first, other)).matrix.names == ("task 1", "task 2")
+
+
+def test_a_run_of_the_first_schema_is_still_read(run):
+    old = run.to_dict() | {"schema": 1}
+    del old["relations"]
+    for learner in old["learners"]:
+        for later in ("matrices", "certificates", "spread"):
+            del learner[later]
+        del learner["matrix"]["memory"]
+    again = Run.from_dict(old)
+    assert again.headline == run.headline and again.outcomes[0].matrices[0].names == run.tasks
+    assert again.to_dict()["learners"][0]["metrics"]["memory"] is None
+
+
+def test_comparing_certifies_when_asked():
+    stream = rm.streams.digits(5)[:2]
+    run = compare([Contender("rls", "RLS", rm.ContinualClassifier(rm.RLS()))], stream, certified=True)
+    direct = rm.certify(rm.ContinualClassifier(rm.RLS()), stream)
+    assert [c.status for c in run.outcomes[0].certificates] == [c.status for c in direct]
+    assert run.outcomes[0].certificates[0].holds and run.relations and all(c.holds for c in run.relations)

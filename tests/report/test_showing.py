@@ -11,7 +11,8 @@ from rich.console import Console
 from remanence.report import Run
 from remanence.report.page import page
 from remanence.report.pictures import accuracy_figure, matrices_figure, matrix_figure, rendered
-from remanence.report.terminal import figures, show
+from remanence.report.terminal import show
+from remanence.report.words import figures, in_bytes, verdict
 
 
 def printed(run, width=80):
@@ -30,7 +31,7 @@ def test_the_terminal_shows_every_learner_note_and_figure(run):
 
 
 def test_figures_are_in_points_without_a_minus_before_zero(run, outcome):
-    assert figures(run.outcomes[2]) == ["50.0", "90.0", "−90.0", "0.0", "1.000"]
+    assert figures(run.outcomes[2]) == ["50.0", "90.0", "−90.0", "0.0", "1.000", "2.0 kB"]
     assert figures(outcome("x", "X", [0.0, 0.0004], learned=0.0))[1:3] == ["0.0", "0.0"]
 
 
@@ -74,7 +75,7 @@ def test_drawing_leaves_the_settings_of_the_user_alone(run):
 def test_the_page_escapes_what_it_did_not_write(run, outcome):
     text = page(run)
     assert "A note with &lt;b&gt; &amp; quotes." in text and "<b>" not in text
-    assert "--stream &#39;by hand&#39;" in text
+    assert "--stream &#39;by hand&#39;" in text and "it keeps &lt;nothing&gt;" in text
     strange = page(Run((outcome("x", 'X" onload="alert(1)', [0.0, 0.0]),)))
     assert not re.search(r'<[^>]*onload="', strange)  # as text between tags it is harmless
 
@@ -84,3 +85,62 @@ def test_the_page_follows_the_scheme_of_the_reader(run):
     assert "prefers-color-scheme: dark" in text and "currentColor" in text and "http" not in text
     assert 'name="viewport"' in text
     assert "#1b1f24" not in text.split("</style>")[1]  # no ink that would vanish on a dark page
+
+
+def test_guarantees_are_told_apart_in_words_and_marks(run):
+    text = page(run)
+    for certificate in run.outcomes[1].certificates:
+        assert certificate.claim in text
+    assert [verdict(c) for c in run.outcomes[1].certificates] == [
+        "measured 1.0e-15, allowed 1.0e-12",
+        "measured 0.5, allowed 1.0e-12",
+        "it keeps <nothing>",
+    ]
+    for status, mark in (("holds", "✓"), ("fails", "✗")):
+        assert re.search(rf'<li class="{status}"><span class="mark" aria-hidden="true">{mark}', text)
+    assert "1 does not apply" in text
+    terminal = printed(run)
+    assert "✓ It equals joint training" in terminal and "✗ Answers have not moved" in terminal
+    assert "1.0e-15 ≤ 1.0e-12" in terminal and "0.5 > 1.0e-12" in terminal and "1 does not apply" in terminal
+
+
+def test_without_certificates_nothing_is_promised(outcome):
+    bare = Run((outcome("x", "X", [0.0, 0.0]),))
+    assert "guaranteed" not in page(bare) and "guaranteed" not in printed(bare) and "How the methods" not in page(bare)
+
+
+def test_a_spread_stands_beside_its_mean(seeded):
+    assert figures(seeded.outcomes[0])[0] == "85.0 ± 7.1"
+    assert "85.0 ± 7.1" in page(seeded) and "± 7.1" in printed(seeded) and "2 seeds" in page(seeded)
+    assert max(map(len, printed(seeded).splitlines())) <= 80
+
+
+def test_a_band_is_drawn_around_several_seeds(run, seeded):
+    bands = [len(accuracy_figure(r).axes[0].collections) for r in (run, seeded)]
+    assert bands == [0, 2]
+
+
+def test_every_picture_says_what_it_shows(run):
+    text = page(run)
+    for svg in re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL):
+        names = re.search(r'role="img" aria-labelledby="([^"]+)"', svg)
+        assert names is not None
+        for name in names[1].split():
+            assert re.search(rf"<(title|desc) id=[\"']{name}[\"']>[^<]+<", svg)
+    assert "Fine-tuning: 100, 50" in text
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(0, "0 B"), (999, "999 B"), (2048, "2.0 kB"), (706_123, "706 kB"), (3.2e9, "3.2 GB")]
+)
+def test_bytes_are_short(count, said):
+    assert in_bytes(count) == said
+
+
+def test_notebooks_show_a_run_and_draw_on_the_axes_they_give(run):
+    from matplotlib.figure import Figure
+
+    shown = run._repr_html_()
+    assert run.headline in shown and "<svg" in shown and "<table" in shown and "<b>" not in shown
+    ax = Figure().subplots()
+    assert run.plot(ax) is ax and [t.get_text() for t in ax.get_legend().get_texts()] == [o.label for o in run.outcomes]

@@ -1,4 +1,4 @@
-"""What `remanence run` can be asked for by name: learners and streams, with settings that are fair on them.
+"""The learners `remanence run` can be asked for by name, with settings that are fair on them.
 
 All learners get the same features. Steps are round numbers, small enough to average over noise.
 """
@@ -12,7 +12,6 @@ from remanence.errors import InputError
 
 if TYPE_CHECKING:  # names must be known without loading numpy
     from remanence.report import Contender
-    from remanence.streams import Task
 
 
 @dataclass(frozen=True)
@@ -27,15 +26,6 @@ class Choice:
     summary: str = ""
     cost: str = ""
     memory: str = ""
-
-
-@dataclass(frozen=True)
-class StreamChoice:
-    """A stream by name."""
-
-    build: Callable[[int, int], "list[Task]"]  # of the number of tasks and the seed
-    summary: str
-    notes: tuple[str, ...] = ()  # what to know when reading metrics of more than one task
 
 
 def _method(name: str, **settings: Any) -> Callable[[int], Any]:
@@ -107,38 +97,6 @@ LEARNERS: dict[str, Choice] = {
 }
 
 DEFAULT = ("finetune", "lms", "apa", "icl", "rls", "joint")
-
-
-def _digits(tasks: int, seed: int) -> "list[Task]":
-    from remanence.streams import digits
-
-    return digits(tasks, seed)
-
-
-def _seen_through(view: str) -> Callable[[int, int], "list[Task]"]:
-    def build(tasks: int, seed: int) -> "list[Task]":
-        from sklearn.datasets import load_digits
-
-        from remanence import streams
-
-        X, y = load_digits(return_X_y=True)
-        return getattr(streams, view)(X / 16.0, y, tasks, seed=seed)  # type: ignore[no-any-return]
-
-    return build
-
-
-STREAMS: dict[str, StreamChoice] = {
-    "digits": StreamChoice(
-        _digits,
-        "handwritten digits, a few classes at a time",
-        (
-            "Forward transfer is 0 for all: a class that was never met cannot be named.",
-            "Part of what is forgotten is no memory lost: every task adds classes to confuse, for joint training too.",
-        ),
-    ),
-    "permuted-digits": StreamChoice(_seen_through("permuted"), "all digits, each task with its pixels shuffled anew"),
-    "rotated-digits": StreamChoice(_seen_through("rotated"), "all digits, each task turned 15° further"),
-}
 
 
 def contenders(names: Sequence[str], seed: int) -> "list[Contender]":

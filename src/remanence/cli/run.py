@@ -3,43 +3,77 @@
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from remanence.cli.choices import DEFAULT, LEARNERS, STREAMS, contenders, known, read_learners
-
-if TYPE_CHECKING:
-    from remanence.report import Run
+from remanence import __version__
+from remanence.cli.choices import DEFAULT, LEARNERS, contenders, read_learners
+from remanence.cli.sources import ORDERS, STREAMS, TASKS, Asked, Source, find_source
+from remanence.errors import InputError
 
 
 def run(
-    stream: Annotated[str, typer.Option(help=f"What to learn: {', '.join(STREAMS)}.")] = "digits",
-    tasks: Annotated[int, typer.Option(help="How many tasks to cut it into.")] = 5,
+    stream: Annotated[
+        str, typer.Option(help=f"What to learn: {', '.join(STREAMS)}, or a CSV, NPZ or Parquet file.")
+    ] = "digits",
+    tasks: Annotated[
+        int | None, typer.Option(help="How many tasks to cut it into.", show_default=f"{TASKS}, or a class a task")
+    ] = None,
     methods: Annotated[
         str, typer.Option(help=f"Learners separated by commas, or all: {', '.join(LEARNERS)}.")
     ] = ",".join(DEFAULT),
     seed: Annotated[int, typer.Option(help="Decides which rows are for testing and the order of SGD.")] = 0,
+    seeds: Annotated[int, typer.Option(help="Learn for so many seeds, and show mean and standard deviation.")] = 1,
+    order: Annotated[
+        str, typer.Option(help=f"Order of the classes: {', '.join(ORDERS)} (by seed), or all, separated by commas.")
+    ] = "sorted",
+    label: Annotated[str, typer.Option(help="Column of a file that holds the classes.", show_default=False)] = "",
+    ignore: Annotated[list[str] | None, typer.Option(help="Column of a file to leave out; again for more.")] = None,
+    test: Annotated[float, typer.Option(help="Share of rows set aside, where the data bring no test rows.")] = 0.25,
+    data: Annotated[Path, typer.Option(help="Folder of the idx files of mnist and fashion-mnist.")] = Path("data"),
+    certify: Annotated[
+        bool | None,
+        typer.Option("--certify/--no-certify", help="Check what is guaranteed.", show_default="unless it takes long"),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for numbers, pictures and page.", show_default="runs/<stream>")
     ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Forget what the folder holds and start anew.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")] = False,
 ) -> None:
-    """Learn a stream task by task with several methods, and report what each of them has kept."""
+    """Learn a stream task by task with several methods, and report what each of them has kept.
+
+    What is learned is kept at once: after a stop the same command goes on where it was.
+    """
     names = read_learners(methods)
-    source = STREAMS[known(stream, STREAMS, "stream")]
-    lessons = source.build(tasks, seed)
+    if seeds < 1:
+        raise InputError(f"expected --seeds to be at least 1, got {seeds}")
+    if seed < 0:
+        raise InputError(f"expected --seed to be at least 0, got {seed}")
+    source = find_source(Asked(stream, tasks, order, label, tuple(ignore or ()), test, data))
 
-    from remanence.report import compare
-    from remanence.files import make_folder
+    from remanence.report import RunFolder, repeat
+    from remanence.report.files import write_run
 
-    folder = make_folder(out if out is not None else Path("runs") / stream)
-    settings = {"stream": stream, "tasks": tasks, "methods": names, "seed": seed}
-    command = f"remanence run --stream {stream} --tasks {tasks} --methods {','.join(names)} --seed {seed}"
-    result = compare(contenders(names, seed), lessons, settings, command, source.notes if tasks > 1 else ())
-    files = _save(result, folder)
+    settings = {"stream": stream, "tasks": source.tasks, "methods": names, "seed": seed, "seeds": seeds}
+    settings |= source.settings | {"certify": certify}
+    folder = out if out is not None else Path("runs") / (Path(stream).stem or stream)
+    kept = RunFolder(folder, settings | {"version": __version__}, again)
+    result = repeat(
+        lambda s: contenders(names, s),
+        source.build,
+        range(seed, seed + seeds),
+        settings,
+        _command(source, names, seed, seeds, certify),
+        source.notes,
+        certified=certify,
+        kept=kept,
+    )
+    files = write_run(result, folder)
     if as_json:
-        typer.echo(json.dumps(result.to_dict() | {"files": files}, ensure_ascii=False, allow_nan=False))
+        found = result.to_dict() | {"files": files, "reused": kept.reused}
+        typer.echo(json.dumps(found, ensure_ascii=False, allow_nan=False))
         return
 
     from rich.console import Console
@@ -48,23 +82,14 @@ def run(
 
     show(result, Console())
     typer.echo(f"\nSaved in {shlex.quote(str(folder))}: {', '.join(Path(file).name for file in files)}")
+    if kept.reused:
+        total = len(names) * seeds
+        typer.echo(f"{kept.reused} of {total} were learned before and not again; --again starts anew.")
 
 
-def _save(result: "Run", folder: Path) -> list[str]:
-    """Write everything there is to keep of a run; the page last, as it is what people open."""
-    from remanence.progress import track_progress
-    from remanence.files import write_atomically
-    from remanence.report.page import page
-    from remanence.report.pictures import accuracy_figure, matrices_figure, rendered
-
-    result.save(folder / "results.json")
-    written = [folder / "results.json"]
-    pictures = [("matrices", matrices_figure), ("accuracy", accuracy_figure)]
-    for name, draw in track_progress(pictures, "Drawing"):
-        figure = draw(result)
-        for kind in ("png", "svg"):
-            written.append(folder / f"{name}.{kind}")
-            write_atomically(written[-1], rendered(figure, kind))
-    written.append(folder / "index.html")
-    write_atomically(written[-1], page(result).encode())
-    return [str(path) for path in written]
+def _command(source: Source, names: list[str], seed: int, seeds: int, certify: bool | None) -> str:
+    """What to type to get the same numbers."""
+    parts = ["remanence", "run", "--stream", source.name, "--tasks", str(source.tasks), "--methods", ",".join(names)]
+    parts += ["--seed", str(seed), *(["--seeds", str(seeds)] if seeds > 1 else []), *source.arguments]
+    parts += [] if certify is None else ["--certify" if certify else "--no-certify"]
+    return shlex.join(parts)

@@ -32,6 +32,10 @@ class Pupil(Protocol):
     def learn(self, X: Array, Y: Array) -> None: ...
     def predict(self, X: Array) -> Any: ...
 
+    @property
+    def carried(self) -> Any:
+        """What it has to keep in order to go on."""
+
 
 class EstimatorPupil:
     """A copy of an estimator, unfitted; the one it was made from is left alone."""
@@ -54,6 +58,10 @@ class EstimatorPupil:
     def predict(self, X: Array) -> Any:
         return self.estimator.predict(X)
 
+    @property
+    def carried(self) -> Any:
+        return self.estimator
+
 
 class MethodPupil:
     """A method together with the state it has reached."""
@@ -67,6 +75,10 @@ class MethodPupil:
 
     def predict(self, X: Array) -> Any:
         return self.method.predict(self.state, X)
+
+    @property
+    def carried(self) -> Any:
+        return self.state
 
 
 def check_learner(learner: Any) -> Estimator | Method:

@@ -11,6 +11,7 @@ from remanence.errors import InputError
 from remanence.evaluation.learners import EstimatorPupil, Method, MethodPupil, Pupil, check_learner, name_of
 from remanence.evaluation.losses import BY_ROW, Exam, Loss
 from remanence.evaluation.matrix import ErrorMatrix
+from remanence.evaluation.weighing import carried_bytes
 from remanence.progress import track_progress
 from remanence.streams.task import Task, same_kind
 
@@ -62,7 +63,8 @@ def evaluate(
         record.append((exam.errors(pupil.predict), seconds))
     values, times = np.column_stack([column for column, _ in record]), np.array([s for _, s in record[1:]])
     name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
-    return ErrorMatrix(values, tuple(task.name for task in tasks), name, times, name_of(learner))
+    names = tuple(task.name for task in tasks)
+    return ErrorMatrix(values, names, name, times, name_of(learner), carried_bytes(pupil.carried))
 
 
 def _before_learning(exam: Exam, pupil: Pupil) -> Array:

@@ -26,6 +26,7 @@ class ErrorMatrix:
     loss: str = "squared"
     seconds: Array = field(default_factory=lambda: np.empty(0))  # (T,), NaN where unknown
     learner: str = ""
+    memory: float = float("nan")  # bytes the learner carries after the last task, NaN where unknown
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=float)
@@ -59,6 +60,7 @@ class ErrorMatrix:
             "names": list(self.names),
             "values": [[_plain(v) for v in row] for row in self.values.tolist()],
             "seconds": [_plain(v) for v in self.seconds.tolist()],
+            "memory": _plain(self.memory),
         }
 
     @classmethod
@@ -67,14 +69,15 @@ class ErrorMatrix:
         try:
             values = np.array([[float(v) for v in row] for row in data["values"]])
             seconds = np.array([float(v) for v in data["seconds"]])
-            return cls(values, tuple(data["names"]), str(data["loss"]), seconds, str(data["learner"]))
+            memory = float(data.get("memory", "nan"))  # matrices of early versions do not say
+            return cls(values, tuple(data["names"]), str(data["loss"]), seconds, str(data["learner"]), memory)
         except (KeyError, TypeError) as problem:
             raise InputError(f"expected a dictionary made by ErrorMatrix.to_dict, got {problem!r}") from None
 
     def __str__(self) -> str:
         tasks = len(self.values)
         digits = ".3f" if self.loss == "zero_one" else ".4g"
-        rows, columns = _shown(tasks), _shown(tasks + 1)
+        rows, columns = shown(tasks), shown(tasks + 1)
         lines = [["tasks learned", *("…" if j is None else str(j) for j in columns)]]
         for i in rows:
             name = "…" if i is None else self.names[i]
@@ -84,6 +87,12 @@ class ErrorMatrix:
         widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
         title = f"{self.learner + ': ' if self.learner else ''}{self.loss} error on each task"
         return "\n".join([title, *(_line(cells, widths) for cells in lines)])
+
+    def _repr_html_(self) -> str:
+        """The matrix as a table for notebooks: the stronger the colour the larger the error."""
+        from remanence.evaluation.matrix_table import html_table
+
+        return html_table(self)
 
     def plot(self, ax: Any = None) -> Any:
         """A heat map on the given or new matplotlib axes, which are returned: a row a task, a column a step."""
@@ -110,7 +119,8 @@ def _plain(value: float) -> float | str:
     return value if np.isfinite(value) else str(value)
 
 
-def _shown(count: int) -> list[int | None]:
+def shown(count: int) -> list[int | None]:
+    """Which of so many rows or columns a table prints; None stands for those left out of the middle."""
     if count <= SHOWN + 1:
         return list(range(count))
     half = SHOWN // 2

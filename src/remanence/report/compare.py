@@ -1,14 +1,20 @@
-"""Learners side by side on one stream: the same tasks, the same rows, the same questions."""
+"""Learners side by side on one stream: the same tasks, the same rows, the same questions, for one seed or several."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from platform import python_version
 from typing import Any
 
-from remanence.evaluation import evaluate
-from remanence.progress import track_progress
-from remanence.report.run import Outcome, Role, Run
+from remanence.certificates import Certificate, catalogue, certify, verify
+from remanence.certificates.method_map import NEEDS_TORCH
+from remanence.evaluation import ErrorMatrix, evaluate
+from remanence.progress import progress_bar
+from remanence.report.kept import Kept, Nothing, Part
+from remanence.report.outcome import Outcome, Role
+from remanence.report.run import Run
 from remanence.streams import Task
+
+CERTIFIED = 2e7  # numbers in a stream; a larger one is certified only if asked, as joint training takes minutes
 
 
 @dataclass(frozen=True)
@@ -29,21 +35,80 @@ def compare(
     command: str = "",
     notes: Sequence[str] = (),
     progress: bool | None = None,
+    certified: bool | None = False,
 ) -> Run:
-    """The run of every contender on the stream, each from scratch.
+    """The run of every contender on the stream, each from scratch; see `repeat` for `certified`."""
+    return repeat(lambda _: contenders, lambda _: stream, (0,), settings, command, notes, progress, certified)
+
+
+def repeat(
+    contenders: Callable[[int], Sequence[Contender]],
+    stream: Callable[[int], Sequence[Task]],
+    seeds: Sequence[int],
+    settings: Mapping[str, Any] | None = None,
+    command: str = "",
+    notes: Sequence[str] = (),
+    progress: bool | None = None,
+    certified: bool | None = False,
+    kept: Kept | None = None,
+) -> Run:
+    """The run of every contender on the stream of every seed, each from scratch.
+
+    What `kept` holds already is not learned again, and what is learned goes there at once. With `certified` the
+    guarantees of every learner are checked on the stream of the first seed; None does so unless the stream is large.
 
     Each learns the first task once unmeasured, so that loading and compiling code is not counted as its time, and all
     use one thread: on small blocks more of them cost more than they give, the more so on a busy machine.
     """
+    kept = Nothing() if kept is None else kept
+    first = contenders(seeds[0])
+    matrices: dict[str, list[ErrorMatrix]] = {contender.name: [] for contender in first}
+    certificates: dict[str, tuple[Certificate, ...]] = {}
+    with progress_bar("Learning", len(first) * len(seeds), progress) as advance:
+        for seed in seeds:
+            tasks: Sequence[Task] = ()
+            for contender in contenders(seed):
+                advance(0, contender.label if len(seeds) == 1 else f"{contender.label}, seed {seed}")
+                part = kept.part(contender.name, seed)
+                if part is None:
+                    tasks = tasks or stream(seed)
+                    wanted = seed == seeds[0] and (_size(tasks) <= CERTIFIED if certified is None else certified)
+                    part = _learned(contender, tasks, seed if wanted else None)
+                    kept.keep(contender.name, seed, part)
+                matrices[contender.name].append(part.matrix)
+                certificates.setdefault(contender.name, part.certificates)
+                advance(1)
+    outcomes = tuple(
+        Outcome(c.name, c.label, tuple(matrices[c.name]), c.role, c.note, certificates[c.name]) for c in first
+    )
+    return Run(
+        outcomes,
+        dict(settings or {}),
+        command,
+        versions(),
+        tuple(notes),
+        _relations() if certified is not False else (),
+    )
+
+
+def _learned(contender: Contender, stream: Sequence[Task], certified: int | None) -> Part:
     from threadpoolctl import threadpool_limits
 
-    outcomes = []
-    for contender in track_progress(list(contenders), "Learning", show=progress):
-        evaluate(contender.learner, stream[:1], progress=False)
-        with threadpool_limits(1):  # after the warm-up, which has loaded what is to be limited
-            matrix = evaluate(contender.learner, stream, progress=False)
-        outcomes.append(Outcome(contender.name, contender.label, matrix, contender.role, contender.note))
-    return Run(tuple(outcomes), dict(settings or {}), command, versions(), tuple(notes))
+    evaluate(contender.learner, stream[:1], progress=False)
+    with threadpool_limits(1):  # after the warm-up, which has loaded what is to be limited
+        matrix = evaluate(contender.learner, stream, progress=False)
+        found = () if certified is None else certify(contender.learner, stream, certified, progress=False)
+    return Part(matrix, tuple(found))
+
+
+def _relations() -> tuple[Certificate, ...]:
+    """The lines of the map of methods, each tried on its first data set; those of networks are left to `verify`."""
+    names = [claim.name for claim in catalogue() if claim.edge and not NEEDS_TORCH & set(claim.edge)]
+    return tuple(verify(0, 1, names))
+
+
+def _size(stream: Sequence[Task]) -> int:
+    return sum(task.X.size for task in stream)
 
 
 def versions() -> dict[str, str]:

@@ -14,13 +14,15 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from remanence.checks import Array
 from remanence.evaluation.matrix import ANNOTATED
-from remanence.report.run import Outcome, Run
+from remanence.report.outcome import Outcome
+from remanence.report.run import Run
 
 INK, PAPER = "#1b1f24", "#fefefe"  # found again in an SVG by the page, which puts the reader's own scheme in place
 COLOURS = "cividis"
 FAINT = 0.15  # opacity of what was not learned yet
-FAINTTTE = ("#d55e00", "#56b4e9", "#e69f00", "#cc79a7", "#009e73", "#0072b2", "#8c8c8c")
+PALETTE = ("#d55e00", "#56b4e9", "#e69f00", "#cc79a7", "#009e73", "#0072b2", "#9467bd", "#a6761d", "#8c8c8c")
 MARKERS = "osD^vPX*<>"
 STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -101,23 +103,34 @@ def draw_matrix(ax: Any, outcome: Outcome) -> None:
 def accuracy_figure(run: Run) -> Figure:
     """The accuracy on all tasks learned so far, after each task; a line a learner, the ceiling dashed."""
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(4.5, 3.9), layout="constrained")
-        ax = figure.subplots()
-        steps = range(1, len(run.tasks) + 1)
-        others = [outcome for outcome in run.outcomes if outcome.role != "ceiling"]
-        for k, outcome in enumerate(others):
-            colour, marker = FAINTTTE[k % len(FAINTTTE)], MARKERS[k % len(MARKERS)]
-            ax.plot(
-                steps, _percent(outcome), color=colour, marker=marker, markersize=5, linewidth=2, label=outcome.label
-            )
-        for outcome in run.outcomes:
-            if outcome.role == "ceiling":
-                ax.plot(steps, _percent(outcome), color=INK, linestyle=(0, (4, 3)), linewidth=1.5, label=outcome.label)
-        ax.set(xlabel="tasks learned", ylabel="accuracy on tasks learned so far, %", ylim=(0, 103))
-        ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-        ax.grid(axis="y", color="#8c8c8c", alpha=0.3, linewidth=0.8)
+        figure = Figure(figsize=(4.5, 3.5 + 0.2 * -(-len(run.outcomes) // 3)), layout="constrained")
+        draw_accuracy(figure.subplots(), run)
         figure.legend(loc="outside lower center", ncols=3)
     return figure
+
+
+def draw_accuracy(ax: Any, run: Run) -> None:
+    """One line a learner; where there are several seeds, a band of one standard deviation around their mean."""
+    steps = np.arange(1, len(run.tasks) + 1)
+    learners = [outcome for outcome in run.outcomes if outcome.role != "ceiling"]
+    for k, outcome in enumerate(learners):
+        colour = PALETTE[k % len(PALETTE)]
+        look = {"color": colour, "marker": MARKERS[k % len(MARKERS)], "markersize": 5, "linewidth": 2}
+        _draw_line(ax, steps, outcome, **look)
+    for outcome in run.outcomes:
+        if outcome.role == "ceiling":
+            _draw_line(ax, steps, outcome, color=INK, linestyle=(0, (4, 3)), linewidth=1.5)
+    ax.set(xlabel="tasks learned", ylabel="accuracy, %", ylim=(0, 103))
+    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    ax.grid(axis="y", color="#8c8c8c", alpha=0.3, linewidth=0.8)
+
+
+def _draw_line(ax: Any, steps: Array, outcome: Outcome, **look: Any) -> None:
+    mean = 100 * outcome.curves.mean(axis=0)
+    if len(outcome.curves) > 1:
+        sd = 100 * outcome.curves.std(axis=0, ddof=1)
+        ax.fill_between(steps, mean - sd, mean + sd, color=look["color"], alpha=0.2, linewidth=0)
+    ax.plot(steps, mean, label=outcome.label, **look)
 
 
 def rendered(figure: Figure, kind: Literal["png", "svg"] | str) -> bytes:
@@ -126,10 +139,6 @@ def rendered(figure: Figure, kind: Literal["png", "svg"] | str) -> bytes:
     with matplotlib.rc_context(STYLE):
         figure.savefig(buffer, format=kind, dpi=160, metadata={"Date": None} if kind == "svg" else None)
     return buffer.getvalue()
-
-
-def _percent(outcome: Outcome) -> list[float]:
-    return [100 * share for share in outcome.curve]
 
 
 def _short(names: tuple[str, ...]) -> list[str]:

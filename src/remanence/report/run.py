@@ -3,48 +3,15 @@
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
+from remanence.certificates import Certificate
 from remanence.errors import FileError, InputError
-from remanence.evaluation import ErrorMatrix, metrics
 from remanence.files import write_atomically
+from remanence.report.outcome import Outcome, Role
 
-SCHEMA = 1  # of results.json; raised when a reader of the old one would misread the new one
-
-Role = Literal["learner", "floor", "ceiling"]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How one learner fared; a `floor` forgets by design and a `ceiling` breaks the rules by keeping all rows."""
-
-    name: str
-    label: str
-    matrix: ErrorMatrix
-    role: Role = "learner"
-    note: str = ""
-
-    def __post_init__(self) -> None:
-        if self.matrix.loss != "zero_one":
-            raise InputError(f"expected a matrix of loss 'zero_one', got {self.matrix.loss!r}; a run counts mistakes")
-        if self.role not in get_args(Role):
-            raise InputError(f"expected a role among {', '.join(get_args(Role))}, got {self.role!r}")
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The row of the table; shares of 1, and seconds of learning."""
-        return {
-            "average_accuracy": 1.0 - metrics.average(self.matrix),
-            "forgetting": metrics.forgetting(self.matrix),
-            "backward_transfer": metrics.backward_transfer(self.matrix),
-            "forward_transfer": metrics.forward_transfer(self.matrix),
-            "seconds": float(self.matrix.seconds.sum()),
-        }
-
-    @property
-    def curve(self) -> list[float]:
-        """The mean accuracy on the tasks learned so far, after each task."""
-        return [1.0 - metrics.average(self.matrix, t) for t in range(1, len(self.matrix.values) + 1)]
+SCHEMA = 2  # of results.json; raised when a reader of the old one would misread the new one
+READABLE = (1, 2)  # 1 had one matrix a learner, 2 has one a seed
 
 
 @dataclass(frozen=True)
@@ -56,11 +23,12 @@ class Run:
     command: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    relations: tuple[Certificate, ...] = ()  # between methods, for the map of them; none where they were not asked for
 
     def __post_init__(self) -> None:
         if not self.outcomes:
             raise InputError("expected at least one learner in a run, got none")
-        if len({outcome.matrix.names for outcome in self.outcomes}) > 1:
+        if len({tuple(matrix.names for matrix in outcome.matrices) for outcome in self.outcomes}) > 1:
             raise InputError("expected all learners of a run to learn the same tasks, got different ones")
 
     @property
@@ -68,19 +36,23 @@ class Run:
         return self.outcomes[0].matrix.names
 
     @property
+    def seeds(self) -> int:
+        """How many seeds the figures are a mean of."""
+        return len(self.outcomes[0].matrices)
+
+    @property
     def headline(self) -> str:
         """The best learner beside the ceiling and the floor, in one sentence."""
         best = max(self._with_role("learner") or self.outcomes, key=_accuracy)
         after = f"after {len(self.tasks)} task{'s' if len(self.tasks) > 1 else ''}"
-        parts = [f"{best.label} keeps {_accuracy(best):.1%} {after}".replace("%", " %")]
+        over = f" (mean of {self.seeds} seeds)" if self.seeds > 1 else ""
+        parts = [f"{best.label} keeps {_percent(best)} {after}{over}"]
         for ceiling in self._with_role("ceiling"):
             if ceiling is not best:
                 gap = round(100 * (_accuracy(ceiling) - _accuracy(best)), 1)
                 parts[0] += f", {abs(gap):.1f} points {'above' if gap < 0 else 'below'} {_inline(ceiling.label)}"
         parts += [
-            f"{_inline(floor.label)} keeps {_accuracy(floor):.1%}".replace("%", " %")
-            for floor in self._with_role("floor")
-            if floor is not best
+            f"{_inline(floor.label)} keeps {_percent(floor)}" for floor in self._with_role("floor") if floor is not best
         ]
         return "; ".join(parts) + "."
 
@@ -96,32 +68,21 @@ class Run:
             "versions": self.versions,
             "settings": self.settings,
             "notes": list(self.notes),
-            "learners": [
-                {
-                    "name": o.name,
-                    "label": o.label,
-                    "role": o.role,
-                    "note": o.note,
-                    "metrics": o.metrics,
-                    "accuracy_after_each_task": o.curve,
-                    "matrix": o.matrix.to_dict(),
-                }
-                for o in self.outcomes
-            ],
+            "learners": [outcome.to_dict() for outcome in self.outcomes],
+            "relations": [certificate.to_dict() for certificate in self.relations],
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Run":
         """The run that `to_dict` wrote down; its metrics are worked out anew."""
         try:
-            if data["schema"] != SCHEMA:
+            if data["schema"] not in READABLE:
                 raise InputError(f"expected a run of schema {SCHEMA}, got {data['schema']!r}; use its own version")
-            outcomes = tuple(
-                Outcome(o["name"], o["label"], ErrorMatrix.from_dict(o["matrix"]), o["role"], o["note"])
-                for o in data["learners"]
-            )
-            return cls(outcomes, data["settings"], data["command"], data["versions"], tuple(data["notes"]))
-        except (KeyError, TypeError) as problem:
+            outcomes = tuple(Outcome.from_dict(outcome) for outcome in data["learners"])
+            relations = tuple(Certificate.from_dict(certificate) for certificate in data.get("relations", ()))
+            notes = tuple(data["notes"])
+            return cls(outcomes, data["settings"], data["command"], data["versions"], notes, relations)
+        except (KeyError, TypeError, AttributeError) as problem:
             raise InputError(f"expected a dictionary made by Run.to_dict, got {problem!r}") from None
 
     def save(self, path: Path | str) -> None:
@@ -131,17 +92,41 @@ class Run:
 
     @classmethod
     def load(cls, path: Path | str) -> "Run":
-        """The run that `save` wrote."""
+        """The run that `save` wrote; `path` is the file, or the folder of a run."""
+        path = Path(path)
+        path = path / "results.json" if path.is_dir() else path
         try:
-            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
         except OSError as problem:
-            raise FileError(f"cannot read {path}: {problem.strerror}") from None
+            raise FileError(f"cannot read {path}: {problem.strerror}; expected the folder of a finished run") from None
         except ValueError as problem:  # not JSON, or JSON of something else
             raise FileError(f"expected {path} to be the results.json of a run: {problem}") from None
 
+    def plot(self, ax: Any = None) -> Any:
+        """Accuracy as the tasks go by on the given or new matplotlib axes, which are returned."""
+        import matplotlib.pyplot as plt
+
+        from remanence.report.pictures import draw_accuracy
+
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        draw_accuracy(ax, self)
+        ax.legend(frameon=False)
+        return ax
+
+    def _repr_html_(self) -> str:
+        """Sentence, table and curve for notebooks."""
+        from remanence.report.page import notebook_view
+
+        return notebook_view(self)
+
 
 def _accuracy(outcome: Outcome) -> float:
-    return 1.0 - metrics.average(outcome.matrix)
+    return outcome.metrics["average_accuracy"]
+
+
+def _percent(outcome: Outcome) -> str:
+    return f"{100 * _accuracy(outcome):.1f} %"
 
 
 def _inline(label: str) -> str:

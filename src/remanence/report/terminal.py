@@ -1,25 +1,30 @@
-"""A run on the terminal: small matrices of errors, one table, and the sentence that sums it up."""
+"""A run on the terminal: small matrices of errors, tables, guarantees, and the sentence that sums it up."""
 
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
 from rich.columns import Columns
 from rich.console import Console, Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from remanence.report.run import Outcome, Run
+from remanence.evaluation.matrix import shown
+from remanence.report.outcome import Outcome
+from remanence.report.run import Run
+from remanence.report.words import MARKS, all_notes, figures, short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-SHOWN = 10  # tasks; more are left out of the middle of a printed matrix
 
 
 def show(run: Run, console: Console) -> None:
     """Print everything about a run but its files."""
     console.print(Text("Wrong answers in % on each task (row), after learning so many tasks (column)", "bold"))
     console.print(Columns([Padding(error_matrix(outcome), (1, 3, 0, 0)) for outcome in run.outcomes], padding=0))
+    if len(run.tasks) > 1:
+        console.print(Text("\nAccuracy in % on the tasks learned so far, after so many tasks", "bold"))
+        console.print(course(run))
     console.print()
     console.print(summary(run))
     notes = Table.grid(padding=(0, 1))
@@ -27,18 +32,49 @@ def show(run: Run, console: Console) -> None:
         notes.add_row(Text(" ·", "dim"), Text(note, "dim"))
     if notes.rows:
         console.print(notes)
+    if any(outcome.certificates for outcome in run.outcomes):
+        console.print(Text("\nWhat is guaranteed, and whether it held: measured ≤ allowed", "bold"))
+        console.print(guarantees(run))
     console.print(Text(f"\n{run.headline}", "bold"))
+    if run.command:
+        console.print(Text(f"Again: {run.command}", "dim"))
 
 
-def all_notes(run: Run) -> list[str]:
-    """What a reader of the table should know: about the stream, then about single learners."""
-    return [*run.notes, *(outcome.note for outcome in run.outcomes if outcome.note)]
+def course(run: Run) -> Table:
+    """The curve of every learner in whole per cent."""
+    steps = shown(len(run.tasks))
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    for _ in steps:
+        grid.add_column(justify="right", min_width=3)
+    grid.add_row("", *(Text("…" if t is None else str(t + 1), "dim") for t in steps))
+    for outcome in run.outcomes:
+        cells = ("…" if t is None else f"{100 * outcome.curve[t]:.0f}" for t in steps)
+        grid.add_row(Text(outcome.label, "italic" if outcome.role == "ceiling" else ""), *cells)
+    return grid
+
+
+def guarantees(run: Run) -> Table:
+    """Every guarantee that applies to some learner, with what was measured; those that do not are counted."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    for _ in range(4):
+        grid.add_column()
+    for outcome in run.outcomes:
+        applying = [c for c in outcome.certificates if c.status != "does not apply"]
+        others = len(outcome.certificates) - len(applying)
+        left_out = f"{others} do{'es' if others == 1 else ''} not apply" if others else ""
+        grid.add_row(Text(outcome.label, "bold"), "", Text(left_out, "dim"), "")
+        for c in applying:
+            style = "green" if c.holds else "yellow"
+            bound = Text(f"{short(c.measured)} {'≤' if c.holds else '>'} {short(c.allowed)}", style, no_wrap=True)
+            grid.add_row("", Text(MARKS[c.status], style), Text(c.claim), bound)
+    return grid
 
 
 def error_matrix(outcome: Outcome) -> "RenderableType":
     """The matrix in whole per cent; what was not learned yet is dim."""
     values, names = outcome.matrix.values, outcome.matrix.names
-    rows, columns = _shown(len(values)), _shown(len(values) + 1)
+    rows, columns = shown(len(values)), shown(len(values) + 1)
     grid = Table.grid()
     grid.add_column(no_wrap=True, max_width=14)
     for _ in columns:
@@ -56,36 +92,18 @@ def error_matrix(outcome: Outcome) -> "RenderableType":
 
 
 def summary(run: Run) -> Table:
-    """The table of metrics, in per cent and points."""
-    table = Table(title_justify="left", header_style="bold", padding=(0, 1), expand=False)
+    """The table of metrics, in per cent and points; a spread over seeds stands below its mean."""
+    table = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False)
     table.add_column("", no_wrap=True)
-    for heading in ("average\naccuracy %", "\nforgetting", "backward\ntransfer", "forward\ntransfer", "\nseconds"):
+    for heading in ("accuracy\n%", "forget-\nting", "backward\ntransfer", "forward\ntransfer", "\nseconds", "\nmemory"):
         table.add_column(heading, justify="right", no_wrap=True)
     for outcome in run.outcomes:
-        table.add_row(Text(outcome.label, "italic" if outcome.role == "ceiling" else ""), *figures(outcome))
+        cells = (cell.replace(" ± ", "\n± ") for cell in figures(outcome))
+        table.add_row(Text(outcome.label, "italic" if outcome.role == "ceiling" else ""), *cells)
     return table
-
-
-def figures(outcome: Outcome) -> list[str]:
-    """The metrics as they are printed everywhere: accuracy in per cent, differences in points with their sign."""
-    m = outcome.metrics
-    points = [_points(m[key]) for key in ("forgetting", "backward_transfer", "forward_transfer")]
-    return [f"{100 * m['average_accuracy']:.1f}", *points, f"{m['seconds']:.3f}"]
-
-
-def _points(share: float) -> str:
-    rounded = round(100 * share, 1) + 0.0  # no minus before a zero
-    return f"{rounded:.1f}".replace("-", "−")
 
 
 def _style(error: float, learned: bool) -> str:
     if not learned:
         return "dim"
     return "green" if error < 0.15 else "yellow" if error < 0.5 else "red"
-
-
-def _shown(count: int) -> list[int | None]:
-    if count <= SHOWN + 1:
-        return list(range(count))
-    half = SHOWN // 2
-    return [*range(half), None, *range(count - half, count)]

@@ -1,0 +1,116 @@
+"""How one learner fared on a stream, once or for several seeds; figures are means, and their spread is known.
+
+mean = Σ m_s / S,     sd = √(Σ (m_s − mean)² / (S − 1))     over the seeds s = 1, …, S     (O1)
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from remanence.certificates import Certificate
+from remanence.checks import Array
+from remanence.errors import InputError
+from remanence.evaluation import ErrorMatrix, metrics
+
+Role = Literal["learner", "floor", "ceiling"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one learner fared; a `floor` forgets by design and a `ceiling` breaks the rules by keeping all rows."""
+
+    name: str
+    label: str
+    matrices: tuple[ErrorMatrix, ...]  # one a seed
+    role: Role = "learner"
+    note: str = ""
+    certificates: tuple[Certificate, ...] = ()  # of the first seed; none where they were not asked for
+
+    def __post_init__(self) -> None:
+        if not self.matrices:
+            raise InputError(f"expected at least one error matrix of {self.name!r}, got none")
+        for matrix in self.matrices:
+            if matrix.loss != "zero_one":
+                raise InputError(f"expected a matrix of loss 'zero_one', got {matrix.loss!r}; a run counts mistakes")
+            if len(matrix.values) != len(self.matrices[0].values):
+                raise InputError("expected as many tasks for every seed, got different numbers of them")
+        if self.role not in get_args(Role):
+            raise InputError(f"expected a role among {', '.join(get_args(Role))}, got {self.role!r}")
+
+    @cached_property
+    def matrix(self) -> ErrorMatrix:
+        """The mean over the seeds; tasks that are not the same for all of them are numbered."""
+        first = self.matrices[0]
+        if len(self.matrices) == 1:
+            return first
+        values, seconds = (np.mean([getattr(m, part) for m in self.matrices], axis=0) for part in ("values", "seconds"))
+        names = first.names if len({m.names for m in self.matrices}) == 1 else ()
+        memory = float(np.mean([m.memory for m in self.matrices]))
+        return ErrorMatrix(values, names, first.loss, seconds, first.learner, memory)
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """The row of the table: shares of 1, seconds of learning, bytes the learner carries; means over the seeds."""
+        return {key: float(values.mean()) for key, values in self._metrics.items()}
+
+    @cached_property
+    def spread(self) -> dict[str, float]:
+        """The standard deviation of each metric over the seeds (O1); nothing for a single seed."""
+        if len(self.matrices) == 1:
+            return {}
+        return {key: float(values.std(ddof=1)) for key, values in self._metrics.items()}
+
+    @cached_property
+    def _metrics(self) -> dict[str, Array]:
+        rows = [_metrics_of(matrix) for matrix in self.matrices]
+        return {key: np.array([row[key] for row in rows]) for key in rows[0]}
+
+    @cached_property
+    def curves(self) -> Array:
+        """(seeds, T): the mean accuracy on the tasks learned so far, after each task."""
+        tasks = len(self.matrices[0].values)
+        return np.array([[1.0 - metrics.average(m, t) for t in range(1, tasks + 1)] for m in self.matrices])
+
+    @property
+    def curve(self) -> list[float]:
+        """The mean of the curves over the seeds."""
+        return [float(share) for share in self.curves.mean(axis=0)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The outcome as plain JSON; what can be worked out is written too, for those who only read."""
+        return {
+            "name": self.name,
+            "label": self.label,
+            "role": self.role,
+            "note": self.note,
+            "metrics": _without_nan(self.metrics),
+            "spread": _without_nan(self.spread),
+            "accuracy_after_each_task": self.curve,
+            "matrix": self.matrix.to_dict(),
+            "matrices": [matrix.to_dict() for matrix in self.matrices],
+            "certificates": [certificate.to_dict() for certificate in self.certificates],
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Outcome":
+        """The outcome that `to_dict` wrote down; early versions knew a single seed and no certificates."""
+        matrices = tuple(ErrorMatrix.from_dict(matrix) for matrix in data.get("matrices", [data["matrix"]]))
+        certificates = tuple(Certificate.from_dict(certificate) for certificate in data.get("certificates", ()))
+        return cls(data["name"], data["label"], matrices, data["role"], data["note"], certificates)
+
+
+def _metrics_of(matrix: ErrorMatrix) -> dict[str, float]:
+    return {
+        "average_accuracy": 1.0 - metrics.average(matrix),
+        "forgetting": metrics.forgetting(matrix),
+        "backward_transfer": metrics.backward_transfer(matrix),
+        "forward_transfer": metrics.forward_transfer(matrix),
+        "seconds": float(matrix.seconds.sum()),
+        "memory": matrix.memory,
+    }
+
+
+def _without_nan(values: dict[str, float]) -> dict[str, float | None]:
+    return {key: value if np.isfinite(value) else None for key, value in values.items()}

@@ -1,0 +1,63 @@
+"""Images in idx files, as MNIST and its kin come: a folder with training and test images and their labels.
+
+0 0 8 n | n lengths, big-endian | bytes          (plain or gzipped)
+"""
+
+import gzip
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from remanence.checks import Array
+from remanence.errors import FileError
+
+IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+
+
+def read_folder(folder: Path) -> tuple[Array, Array, Array, Array, str]:
+    """(X, y, X_test, y_test) with pixels in [0, 1], one image a row, and a fingerprint of the files."""
+    digest = hashlib.sha256()
+    arrays = []
+    for name in IDX_FILES:
+        raw = _bytes(_there(folder, name))
+        digest.update(raw)
+        arrays.append(_array(raw, folder / name))
+    X, y, X_test, y_test = arrays
+    for images, labels, part in ((X, y, "training"), (X_test, y_test, "test")):
+        if images.ndim < 2 or labels.ndim != 1 or len(images) != len(labels) or not len(images):
+            raise FileError(
+                f"expected {part} images and as many labels in {folder}, got {images.shape} and {labels.shape}; "
+                "bring the files again"
+            )
+    return _rows(X), y.astype(int), _rows(X_test), y_test.astype(int), digest.hexdigest()
+
+
+def _there(folder: Path, name: str) -> Path:
+    for path in (folder / name, folder / f"{name}.gz"):
+        if path.is_file():
+            return path
+    raise FileError(
+        f"expected the file {name} (or {name}.gz) in {folder}, found none; bring it with `make data`, or say with "
+        "--data which folder holds it"
+    )
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError) as problem:
+        raise FileError(f"expected an idx file, {path} cannot be read ({problem}); bring it again") from None
+
+
+def _array(raw: bytes, path: Path) -> Array:
+    axes = raw[3] if len(raw) > 3 and raw[:3] == b"\0\0\x08" else 0
+    shape = tuple(np.frombuffer(raw, ">u4", axes, 4).tolist()) if axes and len(raw) >= 4 + 4 * axes else ()
+    if not shape or len(raw) != 4 + 4 * axes + int(np.prod(shape)):
+        raise FileError(f"expected an idx file of bytes, {path} has {len(raw)} bytes and shape {shape}; bring it again")
+    return np.frombuffer(raw, np.uint8, offset=4 + 4 * axes).reshape(shape)
+
+
+def _rows(images: Array) -> Array:
+    rows: Array = images.reshape(len(images), -1) / 255.0
+    return rows
