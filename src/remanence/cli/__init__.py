@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from remanence import __version__
+from remanence.cli.learn import learn as learn_command
 from remanence.cli.methods import methods as methods_command
 from remanence.cli.run import run as run_command
 from remanence.cli.verify import verify as verify_command
@@ -23,6 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run", epilog="Example: remanence run --methods finetune,rls,joint --out runs/first")(run_command)
+app.command("learn", epilog="Example: remanence learn model.safetensors 'data/*.csv' --label kind")(learn_command)
 app.command("verify", epilog="Example: remanence verify --seed 7 --draw map.svg")(verify_command)
 app.command("methods", epilog="Example: remanence methods --json")(methods_command)
 

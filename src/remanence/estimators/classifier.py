@@ -128,12 +128,12 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
 
     def decision_function(self, X: Any) -> Array:
         """The score of every class, (n, classes); for two classes that of the second over the first, (n,)."""
-        scores = self._class_scores(X)
+        scores = self.class_scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict(self, X: Any) -> Array:
         """The class of the highest score."""
-        best = self._class_scores(X).argmax(axis=1)
+        best = self.class_scores(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: Any) -> Array:
@@ -142,9 +142,10 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
         Least squares on one-hot labels estimates the probability of each class given x directly, as a linear function;
         that estimate can leave [0, 1], and is brought back. It is not fitted to be calibrated.
         """
-        return nearest_probabilities(self._class_scores(X))
+        return nearest_probabilities(self.class_scores(X))
 
-    def _class_scores(self, X: Any) -> Array:
+    def class_scores(self, X: Any) -> Array:
+        """The score of every class, (n, classes), also where there are two."""
         scores = self._scores(X)
         if self.prior == "uniform":
             share = self.class_count_ / self.class_count_.sum()

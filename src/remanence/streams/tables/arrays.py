@@ -29,8 +29,9 @@ class ArrayTable(Table):
         X = self.arrays[self.rows]
         if X.dtype.kind not in "fiub":
             raise InputError(f"expected the array {self.rows} of {path.name} to hold numbers, got {X.dtype}")
-        aside = [n for n, a in self.arrays.items() if n != self.rows and a.ndim == 1 and len(a) == len(X)]
-        self.columns = (*(f"{self.rows}{i}" for i in range(X.shape[1])), *aside)
+        others = [n for n in self.arrays if n != self.rows]
+        self.aside = [n for n in others if self.arrays[n].ndim == 1 and len(self.arrays[n]) == len(X)]
+        self.columns = (*(f"{self.rows}{i}" for i in range(X.shape[1])), *self.aside)
 
     def pieces(self) -> Sequence[Piece]:
         if not len(self.arrays[self.rows]):
@@ -45,7 +46,7 @@ class ArrayPiece(Piece):
     def fingerprint(self) -> str:
         return hash_of_bytes(self.path)
 
-    def blocks(self, columns: Sequence[str], labels: Sequence[str] = ()) -> Iterator[Rows]:
+    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[Rows]:
         self.table.require([*columns, *labels])
         X = self.table.arrays[self.table.rows]
         own = {f"{self.table.rows}{i}": i for i in range(X.shape[1])}
@@ -61,7 +62,9 @@ class ArrayPiece(Piece):
                 ]
                 block = np.column_stack(picked).astype(np.float64)
             aside = [self.table.arrays[c][part] for c in labels]
-            yield Rows(block, (aside[0] if len(aside) == 1 else np.column_stack(aside)) if aside else None, i)
+            original = {n: self.table.arrays[n][part] for n in (self.table.rows, *self.table.aside)}
+            stacked = (aside[0] if len(aside) == 1 else np.column_stack(aside)) if aside else None
+            yield Rows(block, stacked, i, original if originals else None)
 
 
 def _loaded(path: Path) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class ParquetPiece(Piece):
         salt = ";".join(f"{name}:{kind}" for name, kind in self.table.types.items())
         return hash_of_bytes(self.path, spans, salt)
 
-    def blocks(self, columns: Sequence[str], labels: Sequence[str] = ()) -> Iterator[Rows]:
+    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[Rows]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -78,12 +78,15 @@ class ParquetPiece(Piece):
         first = 0
         try:
             with pq.ParquetFile(self.path, memory_map=True) as file:
-                wanted = list(dict.fromkeys(self.table.sources[c][0] for c in (*columns, *labels)))
+                needed = [self.table.sources[c][0] for c in (*columns, *labels)]
+                wanted = list(dict.fromkeys([*needed, *(self.table.types if originals else ())]))
                 batches = file.iter_batches(ROWS_AT_ONCE, row_groups=[self.group], columns=wanted)
                 for batch in batches:
                     X = self._numbers(batch, columns)
                     aside = [_labels(batch.column(c)) for c in labels]
-                    yield Rows(X, (aside[0] if len(aside) == 1 else np.column_stack(aside)) if aside else None, first)
+                    stacked = (aside[0] if len(aside) == 1 else np.column_stack(aside)) if aside else None
+                    original = {n: batch.column(n) for n in self.table.types} if originals else None
+                    yield Rows(X, stacked, first, original)
                     first += len(X)
         except (pa.ArrowException, OSError) as problem:
             raise InputError(f"cannot read row group {self.group} of {self.path.name}: {problem}") from None

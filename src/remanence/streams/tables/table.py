@@ -7,7 +7,7 @@ known by what they hold and not by what they are called.
 import glob
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -29,6 +29,7 @@ class Rows:
     X: Array  # (n, d) float64
     labels: Array | None  # (n,) or (n, k): text, whole numbers or real numbers, as the file has them
     first: int  # the number of its first row within the piece, from 0
+    original: Mapping[str, Any] | None = None  # every column as the file has it, for those who hand rows on
 
     def complete(self) -> Array:
         """Which rows have no missing entry, (n,)."""
@@ -41,7 +42,13 @@ class Rows:
         return whole
 
     def only(self, chosen: Array) -> "Rows":
-        return Rows(self.X[chosen], None if self.labels is None else self.labels[chosen], self.first)
+        """The rows marked by `chosen`, (n,) true or false."""
+        original = None if self.original is None else {name: _taken(v, chosen) for name, v in self.original.items()}
+        return Rows(self.X[chosen], None if self.labels is None else self.labels[chosen], self.first, original)
+
+
+def _taken(column: Any, chosen: Array) -> Any:
+    return column[chosen] if isinstance(column, np.ndarray) else column.filter(chosen)  # (Arrow's own word for it)
 
 
 class Piece(ABC):
@@ -55,8 +62,11 @@ class Piece(ABC):
         """A hash of what it holds."""
 
     @abstractmethod
-    def blocks(self, columns: Sequence[str], labels: Sequence[str] = ()) -> Iterator[Rows]:
-        """Its rows, some thousand at a time: the numbers of `columns`, in this order, and the label columns."""
+    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[Rows]:
+        """Its rows, some thousand at a time: the numbers of `columns`, in this order, and the label columns.
+
+        With `originals` also all columns as they are in the file: text of a CSV, arrays of an NPZ, Arrow of a Parquet.
+        """
 
 
 class Table(ABC):
@@ -148,7 +158,7 @@ def hash_of_bytes(path: Path, spans: Iterable[tuple[int, int]] | None = None, sa
 def as_labels(values: Any) -> Array:
     """Label values as text, whole numbers or real numbers; numbers come as text in CSV files and are told apart."""
     array = np.asarray(values)
-    if array.dtype.kind == "b":
+    if array.dtype.kind in "bS":
         return array.astype(str)
     if array.dtype.kind not in "OU":
         return array

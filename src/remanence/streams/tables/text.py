@@ -43,7 +43,7 @@ class TextPiece(Piece):
     def fingerprint(self) -> str:
         return hash_of_bytes(self.path)
 
-    def blocks(self, columns: Sequence[str], labels: Sequence[str] = ()) -> Iterator[Rows]:
+    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[Rows]:
         self.table.require([*columns, *labels])
         where = [self.table.columns.index(c) for c in columns]
         label_at = [self.table.columns.index(c) for c in labels]
@@ -58,10 +58,15 @@ class TextPiece(Piece):
                     )
             X = self._numbers([[row[j] for j in where] for row in block], columns, first)
             text = np.array([[row[j].strip() for j in label_at] for row in block], dtype=object)
-            yield Rows(X, (text[:, 0] if len(label_at) == 1 else text) if label_at else None, first)
+            aside = (text[:, 0] if len(label_at) == 1 else text) if label_at else None
+            yield Rows(X, aside, first, self._original(block) if originals else None)
             first += len(block)
         if not first:
             raise InputError(f"{self.name} has column names and no rows; expected at least one row")
+
+    def _original(self, block: list[list[str]]) -> dict[str, Array]:
+        cells = np.array(block, dtype=object)
+        return {name: cells[:, j] for j, name in enumerate(self.table.columns)}
 
     def _numbers(self, cells: list[list[str]], columns: Sequence[str], first: int) -> Array:
         try:

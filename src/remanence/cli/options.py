@@ -1,0 +1,25 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from remanence.errors import InputError
+
+Model = Annotated[Path, typer.Argument(help="The model file, called *.safetensors by custom.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and nothing else.")]
+DropMissing = Annotated[bool, typer.Option("--drop-nan", help="Leave out rows with missing entries, and count them.")]
+
+
+def read_settings(texts: list[str] | None, **named: Any) -> dict[str, Any]:
+    """Settings given as NAME=VALUE, and those that have an option of their own."""
+    settings = {name: value for name, value in named.items() if value is not None}
+    for text in texts or []:
+        name, sign, value = text.partition("=")
+        if not sign or not name or not value:
+            raise InputError(f"expected a setting as NAME=VALUE, like step=0.1, got {text!r}")
+        if name in settings:
+            raise InputError(f"expected every setting once, got {name} twice")
+        settings[name] = value
+    return settings

@@ -1,0 +1,86 @@
+"""Labels as files have them: whole numbers or text, decided once for a model and kept."""
+
+from typing import Any, Literal
+
+import numpy as np
+
+from remanence.checks import Array
+from remanence.errors import InputError
+from remanence.streams.tables.table import as_labels
+
+Kind = Literal["whole numbers", "text"]
+LARGEST = 2.0**53  # whole numbers that real numbers tell apart
+
+
+def _present(raw: Array) -> Array:
+    """Which labels are there at all, (n,)."""
+    if raw.dtype.kind == "f":
+        return np.asarray(np.isfinite(raw))
+    if raw.dtype.kind in "OU":
+        return np.asarray(raw.astype(str) != "")
+    return np.ones(len(raw), bool)
+
+
+def _understood(raw: Array) -> tuple[Array, Array]:
+    """The labels that are there, as numbers if all of them are, and which rows they stand in."""
+    present = _present(raw)
+    values = as_labels(raw[present])
+    if values.dtype.kind not in "iufU":
+        raise InputError(f"expected labels that are numbers or text, got {values.dtype}; convert them first")
+    if values.dtype.kind == "f" and not np.isfinite(values).all():  # 'nan' among numbers is a missing one
+        present[np.flatnonzero(present)[~np.isfinite(values)]] = False
+        values = values[np.isfinite(values)]
+    return values, present
+
+
+def _are_whole(values: Array) -> bool:
+    return values.dtype.kind == "i" or bool((np.abs(values) <= LARGEST).all() and (values == np.trunc(values)).all())
+
+
+def kind_of(raw: Array) -> Kind | None:
+    """What labels are, taken by themselves; None where there is none."""
+    values, _ = _understood(raw)
+    if not len(values):
+        return None
+    if values.dtype.kind == "U":
+        return "text"
+    if not _are_whole(values):
+        off = values[values != np.trunc(values)] if (np.abs(values) <= LARGEST).all() else values
+        raise InputError(
+            f"expected classes as labels, whole numbers or text, got real numbers like {off[0]:g}; "
+            f"learn them as a quantity with --target"
+        )
+    return "whole numbers"
+
+
+def read_labels(raw: Array, kind: Kind | None, where: str, first: int) -> tuple[Array, Array]:
+    """The labels as the model has them, (n,), and which are there; `where` and `first` say where to look."""
+    values, present = _understood(raw)
+    if kind == "text":
+        written = np.array([_as_text(v) for v in raw[_present(raw)].tolist()], dtype=str)
+        present = _present(raw)
+        labels = np.full(len(raw), "", dtype=written.dtype if len(written) else "<U1")
+        labels[present] = written
+        return labels, present
+    labels = np.zeros(len(raw), np.int64)
+    if len(values) and (values.dtype.kind == "U" or not _are_whole(values)):
+        place, found = next((i, v) for i, v in enumerate(raw.tolist()) if present[i] and not _is_whole(v))
+        raise InputError(
+            f"expected whole numbers as labels in {where}, as the model has learned so far, got {str(found)!r} in row "
+            f"{first + place + 1}; use one kind of label, or begin a model whose labels are text"
+        )
+    labels[present] = values
+    return labels, present
+
+
+def _as_text(value: Any) -> str:
+    """1.0 and 1 are one label; text loses the blanks around it."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+
+
+def _is_whole(value: Any) -> bool:
+    try:
+        number = as_labels(np.array([value]))
+    except (ValueError, OverflowError):
+        return False
+    return number.dtype.kind in "iuf" and _are_whole(number)

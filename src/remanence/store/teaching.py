@@ -1,0 +1,172 @@
+"""Teaching a model file from tables: every piece exactly once, whatever is interrupted where.
+
+    learned + skipped + dropped = the rows of the files                                                          (T)
+
+A piece (a file, or a row group of a Parquet file) is known by its content. One that is in the ledger is skipped; one
+that fails half-way leaves the model as it was before that piece.
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from remanence.errors import InputError
+from remanence.store.columns import Columns, samples
+from remanence.store.labels import Kind
+from remanence.store.ledger import Entry
+from remanence.store.model_file import WAIT
+from remanence.store.wishes import Wishes
+from remanence.store.work import Work, batch_size, marks, on_trial, working
+from remanence.streams.tables import Piece, Table, expand_paths, open_table
+
+Noticed = Callable[[str, int], None]  # the name of a piece, and rows that were just learned
+
+
+@dataclass
+class Counts:
+    """What became of the rows of one file."""
+
+    learned: int = 0
+    skipped: int = 0
+    dropped: int = 0
+
+
+@dataclass
+class Report:
+    """What became of the rows of every file (T)."""
+
+    files: dict[str, Counts] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def total(self, what: str) -> int:
+        return sum(getattr(counts, what) for counts in self.files.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        totals = {what: self.total(what) for what in ("learned", "skipped", "dropped")}
+        return {**totals, "files": [{"file": name, **vars(counts)} for name, counts in self.files.items()]}
+
+
+class Lesson:
+    """Teaching in progress; the model file is ours alone until it is over."""
+
+    def __init__(self, work: Work, wishes: Wishes, drop: bool, again: bool) -> None:
+        self.work, self.wishes, self.drop, self.again = work, wishes, drop, again
+        self.report = Report()
+        if not work.new:
+            wishes.check(work.model.learner, work.columns)
+
+    def learn(self, path: Path | str, noticed: Noticed = lambda name, rows: None) -> Counts:
+        """Learn a file; if it is refused, its pieces before the bad one are kept, and so are the files before."""
+        begun = time.monotonic()
+        counts = Counts()
+        try:
+            table = open_table(path)
+            columns = self._columns(table)
+            for piece in table.pieces():
+                columns = self._piece(piece, columns, counts, noticed)
+        finally:
+            if counts != Counts():
+                self.report.files[str(path)] = counts
+            self.report.seconds += time.monotonic() - begun
+        self.report.files[str(path)] = counts
+        return counts
+
+    def _columns(self, table: Table) -> Columns:
+        """What the columns of the table mean to the model, or a refusal."""
+        known, wishes = self.work.columns, self.wishes
+        if known is None:
+            found = Columns.of(table, wishes.label, wishes.targets, wishes.ignored)
+            return found if self.work.new else taken_over(found, self.work.model.learner, table)
+        known = known.ignoring(wishes.ignored)
+        known.check(table)
+        return known
+
+    def _piece(self, piece: Piece, columns: Columns, counts: Counts, noticed: Noticed) -> Columns:
+        model, fingerprint = self.work.model, piece.fingerprint()
+        held = model.ledger.in_force()
+        if fingerprint in held and not self.again:
+            counts.skipped += held[fingerprint].rows
+            noticed(piece.name, 0)
+            return columns
+        columns = columns.seeing(piece)
+        learner, learned, dropped = on_trial(model.learner), 0, 0
+        size = batch_size(learner, len(columns.features))
+        for part in samples(piece, columns, self.drop):
+            for i in range(0, len(part.X), size):
+                with without_names():
+                    learner.partial_fit(part.X[i : i + size], part.y[i : i + size])
+                noticed(piece.name, len(part.X[i : i + size]))
+            learned, dropped = learned + len(part.X), dropped + part.missing
+        mark = next(mark for mark in marks(fingerprint) if mark not in held)
+        ledger = model.ledger.with_entry(Entry(mark, piece.name, learned))
+        self.work.put(replace(model, learner=learner, ledger=ledger, notes={**model.notes, **columns.to_notes()}))
+        counts.learned, counts.dropped = counts.learned + learned, counts.dropped + dropped
+        return columns
+
+
+@contextmanager
+def lesson(
+    model: str | Path, wishes: Wishes, drop: bool = False, again: bool = False, wait: float = WAIT
+) -> Iterator[Lesson]:
+    """Teach a model file, making it if it is not there; what was learned is on the disk when the block ends.
+
+    `drop` leaves out rows with missing entries, `again` learns what the ledger has already once more.
+    """
+    with working(model, wishes.new_learner, wait) as work:
+        yield Lesson(work, wishes, drop, again)
+
+
+def teach(
+    model: str | Path,
+    data: Iterable[str | Path],
+    wishes: Wishes | None = None,
+    drop: bool = False,
+    again: bool = False,
+) -> Report:
+    """Teach a model file all tables that names and patterns stand for, each piece exactly once."""
+    paths = expand_paths(data)
+    with lesson(model, Wishes() if wishes is None else wishes, drop, again) as taught:
+        for path in paths:
+            taught.learn(path)
+    return taught.report
+
+
+def taken_over(columns: Columns, learner: Any, table: Table) -> Columns:
+    """The columns of a first table for a model that was taught in Python."""
+    known = vars(learner)
+    regressor = type(learner).__name__ == "ContinualRegressor"
+    if regressor == (columns.label is not None) or not columns.answers:
+        raise InputError(f"expected {'--target' if regressor else '--label'} with a {type(learner).__name__}")
+    if "n_features_in_" not in known:
+        return columns
+    if "feature_names_in_" in known:
+        named = replace(columns, features=tuple(map(str, known["feature_names_in_"])))
+        named.check(table)
+        return replace(named, kind=_kind(known))
+    if len(columns.features) != known["n_features_in_"]:
+        raise InputError(
+            f"expected {known['n_features_in_']} columns of features in {table.path.name}, as the model was taught "
+            f"with in Python, got {len(columns.features)}; leave others out with --ignore"
+        )
+    return replace(columns, kind=_kind(known))
+
+
+def _kind(known: dict[str, Any]) -> Kind | None:
+    if "classes_" not in known:
+        return None
+    kind = known["classes_"].dtype.kind
+    if kind not in "iuU":
+        raise InputError(f"expected a model whose labels are whole numbers or text, got {known['classes_'].dtype}")
+    return "text" if kind == "U" else "whole numbers"
+
+
+@contextmanager
+def without_names() -> Iterator[None]:
+    """Columns are put in order by name before they come to a learner, which need not say that it sees no names."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        yield

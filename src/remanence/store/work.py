@@ -1,0 +1,115 @@
+"""A model file under work: pieces of data go in or out one by one, each with its entry in the ledger.
+
+What is in memory is always a model between two pieces. It is written when writing is cheap beside the time since the
+last write, before anything is refused, and at the end; memory and ledger are in the same write, so that whoever is
+killed at any moment finds a file that holds some pieces wholly and the others not at all.
+"""
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from remanence.errors import InputError
+from remanence.store.columns import Columns
+from remanence.store.ledger import Entry, Ledger, content_fingerprint
+from remanence.store.model_file import WAIT, Locked, ModelFile, locked
+from remanence.streams.tables import FORMATS
+
+RARELY = 5.0  # the time since the last write, in units of how long that one took, from which on to write again
+LARGEST_BATCH = 1 << 22  # numbers handed to a learner at once
+
+
+@dataclass
+class Work:
+    """The model as it is now, and the file it is written to."""
+
+    file: Locked
+    model: ModelFile
+    new: bool
+    unsaved: bool = False
+    saved: float = 0.0  # when it was written last
+    took: float = 0.0  # seconds that writing took
+
+    @property
+    def columns(self) -> Columns | None:
+        return Columns.from_notes(self.model.notes)
+
+    def put(self, model: ModelFile) -> None:
+        """Go on with a model in which one more piece is done."""
+        self.model, self.unsaved = model, True
+        if time.monotonic() - self.saved >= RARELY * self.took:
+            self.save()
+
+    def save(self) -> None:
+        if self.unsaved:
+            begun = time.monotonic()
+            self.file.write(self.model)
+            self.saved = time.monotonic()
+            self.took, self.unsaved = self.saved - begun, False
+
+
+@contextmanager
+def working(path: str | Path, begin: Callable[[], Any] | None = None, wait: float = WAIT) -> Iterator[Work]:
+    """Work on a model file that nobody else writes meanwhile; `begin` makes the learner where there is no file yet."""
+    path = Path(path)
+    if path.suffix.lower() in FORMATS and not path.is_file():
+        raise InputError(f"expected the name of a model file first, got {path}, which is called like data")
+    with locked(path, wait) as file:
+        new = begin is not None and not file.exists()
+        model = ModelFile(begin()) if new and begin is not None else adopted(file.read())
+        require_estimator(model.learner, path)
+        work = Work(file, model, new)
+        try:
+            yield work
+        finally:
+            work.save()  # whole pieces only, whatever happened to the next one
+
+
+def require_estimator(learner: Any, path: str | Path) -> None:
+    """Refuse what cannot be taught from tables."""
+    if type(learner).__name__ not in ("ContinualClassifier", "ContinualRegressor"):
+        raise InputError(
+            f"expected a ContinualClassifier or a ContinualRegressor in {path}, got {type(learner).__name__}; "
+            f"use it in Python: rm.load(path)"
+        )
+
+
+def rows_of(learner: Any) -> int:
+    """The rows a learner has learned."""
+    return int(vars(learner).get("n_seen_", 0))
+
+
+def adopted(model: ModelFile) -> ModelFile:
+    """A model that was taught elsewhere, with what it knows already as the first entry of its ledger."""
+    rows = rows_of(model.learner)
+    if len(model.ledger) or not rows:
+        return model
+    mark = content_fingerprint(model.learner.coef_, model.learner.intercept_)
+    return replace(model, ledger=Ledger((Entry(mark, "taught in Python", rows),)))
+
+
+def on_trial(learner: Any) -> Any:
+    """A learner to try something on: teaching it leaves the first as it is."""
+    trial = copy.copy(learner)
+    if "state_" in vars(trial):  # everything else that was learned is replaced and never written to
+        trial.state_ = copy.deepcopy(trial.state_)
+    return trial
+
+
+def batch_size(learner: Any, features: int) -> int:
+    """Rows to hand to a learner at once, so that their features stay small beside a wide model."""
+    width = features if learner.features is None else int(vars(learner.features).get("width", features))
+    return max(256, LARGEST_BATCH // max(width, 1))
+
+
+def marks(fingerprint: str) -> Iterator[str]:
+    """Under which names the same rows stand in a ledger when they are learned once, again, and again."""
+    yield fingerprint
+    times = 2
+    while True:
+        yield content_fingerprint(fingerprint, f"time {times}")
+        times += 1
