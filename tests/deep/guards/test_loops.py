@@ -77,18 +77,18 @@ def test_absorbing_under_autocast_takes_features_in_full_precision(mlp, rows):
     assert all(same)
 
 
-@pytest.mark.parametrize("how, backend", [("wrapped", "aot_eager"), ("in place", "eager"), ("inside", "eager")])
-def test_compiled_models(how, backend, rows, learn, moved, answers):
+@pytest.mark.parametrize("how", ["wrapped", "in place", "inside"])
+def test_compiled_models(how, rows, learn, moved, answers):
     torch._dynamo.reset()
     torch.manual_seed(0)
     inner = nn.Sequential(nn.Linear(10, 20), nn.BatchNorm1d(20), nn.Tanh())
     net = nn.Sequential(inner, nn.Linear(20, 2)).double()
     optimizer = optim.AdamW(net.parameters(), lr=0.01)
     if how == "inside":
-        net[0] = torch.compile(inner, backend=backend)
-    used = torch.compile(net, backend=backend) if how == "wrapped" else net
+        net[0] = torch.compile(inner, backend="eager")
+    used = torch.compile(net, backend="eager") if how == "wrapped" else net
     if how == "in place":
-        net.compile(backend=backend)
+        net.compile(backend="eager")
     guard = rm.deep.GradientProjection(used)
     old = []
     for task in range(2):

@@ -143,7 +143,7 @@ def test_what_it_forgets_falls_with_the_damping(network, inputs, learn, moved, a
         x = inputs("cnn", 0)
         guard.absorb([x])
         old = [(x, answers(net, x))]
-        losses = learn(net, guard, inputs("cnn", 1), optim.AdamW(net.parameters(), lr=0.003))
+        losses = learn(net, guard, inputs("cnn", 1), optim.AdamW(net.parameters(), lr=0.003), steps=8)
         assert losses[-1] < losses[0]
         shifts.append(moved(net, old))
     assert shifts[1] < 0.1 * shifts[0] and shifts[2] < 0.1 * shifts[1]
