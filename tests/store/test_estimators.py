@@ -227,7 +227,20 @@ class Nothing(TransformerMixin, BaseEstimator):
         (None, "got NoneType"),
         ((1, 2), "expected a Pair"),
     ],
-    ids=str,
+    ids=[
+        "function",
+        "subclass",
+        "method",
+        "state",
+        "states",
+        "exact",
+        "buffer",
+        "drift",
+        "joint",
+        "dict",
+        "none",
+        "tuple",
+    ],
 )
 def test_what_cannot_be_stored_is_refused(learner, words, tmp_path):
     with pytest.raises(rm.InputError, match=words):
