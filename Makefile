@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Two test processes share two cores; a second BLAS thread in each would only wait.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test lint types verify claims bench data clean
+.PHONY: run test lint types browser verify claims bench data clean
 
 # Two stamps, so that running the main job does not wait for the tools of development.
 $(VENV)/.core: pyproject.toml constraints.txt
@@ -38,7 +38,18 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-test: $(VENV)/.dev lint types      ## lint, types and every test
+# The tests of the page open it in a browser. It is brought where that is easy, in bounded time; elsewhere they are
+# skipped and say so.
+browser:
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		export DEBIAN_FRONTEND=noninteractive; \
+		timeout 60 apt-get -qq update >/dev/null 2>&1; \
+		timeout 150 apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core >/dev/null 2>&1; \
+	fi; \
+	command -v chromium >/dev/null || echo "no browser: the tests that open the page will be skipped"
+
+test: $(VENV)/.dev lint types browser  ## lint, types and every test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.bench              ## every benchmark as a ratio measured in one run
