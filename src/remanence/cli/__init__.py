@@ -8,9 +8,16 @@ from typing import Annotated
 import typer
 
 from remanence import __version__
+from remanence.cli.compare import compare as compare_command
+from remanence.cli.evaluate import evaluate as evaluate_command
+from remanence.cli.inspect import inspect as inspect_command
 from remanence.cli.learn import learn as learn_command
+from remanence.cli.merge import merge as merge_command
 from remanence.cli.methods import methods as methods_command
+from remanence.cli.predict import predict as predict_command
+from remanence.cli.report import report as report_command
 from remanence.cli.run import run as run_command
+from remanence.cli.unlearn import unlearn as unlearn_command
 from remanence.cli.verify import verify as verify_command
 from remanence.errors import FileError, InputError, MissingDependency, NumericalError
 
@@ -19,12 +26,20 @@ app = typer.Typer(
     help="Keep a model up to date as tasks, classes and samples arrive, and prove what it has kept.",
     epilog="Example: remanence run",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run", epilog="Example: remanence run --methods finetune,rls,joint --out runs/first")(run_command)
+app.command("report", epilog="Example: remanence report runs/digits")(report_command)
+app.command("compare", epilog="Example: remanence compare runs/digits runs/first")(compare_command)
 app.command("learn", epilog="Example: remanence learn model.safetensors 'data/*.csv' --label kind")(learn_command)
+app.command("predict", epilog="Example: remanence predict model.safetensors new.csv -o answers.csv")(predict_command)
+app.command("evaluate", epilog="Example: remanence evaluate model.safetensors test.csv --label kind")(evaluate_command)
+app.command("unlearn", epilog="Example: remanence unlearn model.safetensors customer.csv")(unlearn_command)
+app.command("merge", epilog="Example: remanence merge north.safetensors south.safetensors -o all.safetensors")(
+    merge_command
+)
+app.command("inspect", epilog="Example: remanence inspect model.safetensors --json")(inspect_command)
 app.command("verify", epilog="Example: remanence verify --seed 7 --draw map.svg")(verify_command)
 app.command("methods", epilog="Example: remanence methods --json")(methods_command)
 

@@ -1,6 +1,7 @@
 """The rows of a table with the class of each, all of them in memory; rows with something missing are left out."""
 
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -40,13 +41,5 @@ def labelled_rows(path: Path, label: str, ignore: Sequence[str] = ()) -> Rows:
             "a column of classes"
         )
     gaps = (f"{dropped} row{'s' if dropped > 1 else ''} with missing entries left out.",) if dropped else ()
-    return Rows(
-        np.concatenate(X), classes, fingerprint="-".join(prints[:1] if len(prints) == 1 else _short(prints)), notes=gaps
-    )
-
-
-def _short(prints: Sequence[str]) -> list[str]:
-    """One hash for many pieces."""
-    from hashlib import sha256
-
-    return [sha256("".join(prints).encode()).hexdigest()]
+    fingerprint = prints[0] if len(prints) == 1 else sha256("".join(prints).encode()).hexdigest()
+    return Rows(np.concatenate(X), classes, fingerprint=fingerprint, notes=gaps)

@@ -51,8 +51,8 @@ class RunFolder:
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], again: bool = False) -> None:
         wanted = json.loads(json.dumps(dict(settings)))
-        before = _settings_in(folder)
-        if before is not None and before != wanted and not again:
+        before = None if again else _settings_in(folder)
+        if before is not None and before != wanted:
             raise InputError(
                 f"expected {folder} to be new or to hold this run, got one with {_differing(before, wanted)}; "
                 "name another folder with --out, or replace that run with --again"

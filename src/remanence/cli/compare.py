@@ -1,0 +1,35 @@
+"""`remanence compare`: several runs in one table and on one page."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs, two or more.")],
+    out: Annotated[Path, typer.Option(help="Folder for the page and the numbers.")] = Path("runs/compare"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON, and nothing else.")] = False,
+) -> None:
+    """Put runs side by side: what each learner kept in each, and in which settings they differ."""
+    from remanence.files import make_folder, write_atomically
+    from remanence.report import Run
+    from remanence.report.side_by_side import SideBySide
+
+    both = SideBySide({str(run): Run.load(run) for run in runs})
+    page, numbers = make_folder(out) / "index.html", out / "comparison.json"
+    text = json.dumps(both.to_dict(), ensure_ascii=False, allow_nan=False)
+    write_atomically(numbers, text.encode() + b"\n")
+    write_atomically(page, both.page().encode())
+    if as_json:
+        typer.echo(json.dumps(both.to_dict() | {"files": [str(numbers), str(page)]}, ensure_ascii=False))
+        return
+
+    from rich.console import Console
+
+    console = Console()
+    console.print(both.table())
+    for key, values in both.differing.items():
+        typer.echo(f"{key}: {' | '.join(map(str, values))}")
+    typer.echo(f"\nPage: {page}")

@@ -1,0 +1,32 @@
+"""`remanence report`: the page, the pictures and the tables of a run once more, from its numbers."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="Folder of a run, or its results.json.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for pictures and page.", show_default="the folder of the run")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")] = False,
+) -> None:
+    """Show a run again, and write its page and pictures anew; nothing is learned."""
+    from remanence.report import Run
+    from remanence.report.files import write_run
+
+    found = Run.load(run)
+    files = write_run(found, out if out is not None else run if run.is_dir() else run.parent)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict() | {"files": files}, ensure_ascii=False, allow_nan=False))
+        return
+
+    from rich.console import Console
+
+    from remanence.report.terminal import show
+
+    show(found, Console())
+    typer.echo(f"\nPage: {files[-1]}")
