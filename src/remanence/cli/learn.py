@@ -1,14 +1,13 @@
 """`remanence learn`: teach a model file, every piece of data exactly once."""
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from remanence.cli.options import AsJson, DropMissing, Model, read_settings
+from remanence.cli.meter import metered
+from remanence.cli.options import AsJson, Data, DropMissing, Ignore, Model, read_settings
 from remanence.errors import FileError, InputError, MissingDependency, NumericalError
 
 if TYPE_CHECKING:
@@ -17,12 +16,12 @@ if TYPE_CHECKING:
 
 def learn(
     model: Model,
-    data: Annotated[list[str], typer.Argument(help="CSV, NPZ or Parquet files, or patterns like 'data/*.csv'.")],
+    data: Data,
     label: Annotated[str | None, typer.Option(help="The column of labels, for a classifier.")] = None,
     target: Annotated[
         list[str] | None, typer.Option(help="A column of numbers to foretell, for a regressor; give it again for more.")
     ] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out; give it again for more.")] = None,
+    ignore: Ignore = None,
     method: Annotated[
         str | None, typer.Option(help="How to learn: rls, lms, … (see remanence methods).", show_default="rls")
     ] = None,
@@ -41,8 +40,10 @@ def learn(
     again: Annotated[bool, typer.Option("--again", help="Learn data that were learned before once more.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Teach a model file, making it at first use; data already in its ledger are skipped, known by their content."""
-    from remanence.progress import progress_bar
+    """Teach a model file, making it at first use; data already in its ledger are skipped, known by their content.
+
+    Files before one that is refused are kept. After an interruption, run the same command again.
+    """
     from remanence.store.teaching import lesson
     from remanence.store.wishes import Wishes
     from remanence.streams.tables import expand_paths
@@ -50,46 +51,29 @@ def learn(
     settings = read_settings(setting, ridge=ridge, forget=forget)
     wishes = Wishes(label, tuple(target or ()), tuple(ignore or ()), method, settings, features)
     paths = expand_paths(data)
-    with progress_bar("Learning", len(paths)) as advance, lesson(model, wishes, drop_nan, again) as taught:
-        meter = Meter(advance)
+    refused: Exception | None = None
+    with metered("Learning", len(paths)) as (advance, meter), lesson(model, wishes, drop_nan, again) as taught:
         try:
             for path in paths:
                 taught.learn(path, meter)
                 advance(1)
         except (InputError, FileError, MissingDependency, NumericalError) as refusal:
-            if as_json:
-                _print_json(taught.report, str(refusal))
-            elif taught.report.files:
-                _print(taught.report, model)
-            raise
+            refused = refusal
     if as_json:
-        _print_json(taught.report)
-    else:
-        _print(taught.report, model)
+        error = {"error": str(refused)} if refused else {}
+        typer.echo(json.dumps(taught.report.to_dict() | error, ensure_ascii=False))
+    elif taught.report.files:
+        _show(taught.report, model)
+    if refused is not None:
+        raise refused
 
 
-class Meter:
-    """Says on the progress bar what is being learned, and how many rows a second."""
-
-    def __init__(self, advance: Callable[..., None]) -> None:
-        self.advance, self.begun, self.rows = advance, time.monotonic(), 0
-
-    def __call__(self, name: str, rows: int) -> None:
-        self.rows += rows
-        rate = self.rows / max(time.monotonic() - self.begun, 1e-9)
-        self.advance(0, f"{name}, {rate:,.0f} rows/s")
-
-
-def _print_json(report: "Report", error: str = "") -> None:
-    typer.echo(json.dumps(report.to_dict() | ({"error": error} if error else {}), ensure_ascii=False))
-
-
-def _print(report: "Report", model: Path) -> None:
+def _show(report: "Report", model: Path) -> None:
     for name, counts in report.files.items():
         said = [f"{n:,} {what}" for what, n in vars(counts).items() if n]
         typer.echo(f"{name}: {', '.join(said) or 'no rows'}")
     rate = report.total("learned") / max(report.seconds, 1e-9)
     typer.echo(
-        f"{model}: {report.total('learned'):,} rows learned, {report.total('skipped'):,} known already"
-        f" ({rate:,.0f} rows/s)"
+        f"{model}: {report.total('learned'):,} rows learned ({rate:,.0f} a second), "
+        f"{report.total('skipped'):,} known already"
     )

@@ -8,6 +8,8 @@ import typer
 from remanence.errors import InputError
 
 Model = Annotated[Path, typer.Argument(help="The model file, called *.safetensors by custom.")]
+Data = Annotated[list[str], typer.Argument(help="CSV, NPZ or Parquet files, or patterns like 'data/*.csv'.")]
+Ignore = Annotated[list[str] | None, typer.Option(help="A column to leave out; give it again for more.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and nothing else.")]
 DropMissing = Annotated[bool, typer.Option("--drop-nan", help="Leave out rows with missing entries, and count them.")]
 

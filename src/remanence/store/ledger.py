@@ -94,6 +94,10 @@ class Ledger:
                 held[entry.fingerprint] = entry
         return held
 
+    def rows(self) -> int:
+        """The rows the model has learned by what is written here: all that came in, less all that went out."""
+        return sum(-e.rows if e.action == "unlearned" else e.rows for e in self.entries)
+
     def contains(self, fingerprint: str) -> bool:
         """Whether the model holds these rows now."""
         return fingerprint in self.in_force()

@@ -1,0 +1,58 @@
+"""`remanence evaluate`: how often a model file is right on data whose answers are known."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from remanence.cli.meter import metered
+from remanence.cli.options import AsJson, Data, DropMissing, Ignore, Model
+
+if TYPE_CHECKING:
+    from remanence.store.evaluating import Evaluation
+
+WIDEST = 20  # classes up to which the confusion is shown whole
+
+
+def evaluate(
+    model: Model,
+    data: Data,
+    label: Annotated[str | None, typer.Option(help="The column of true labels.", show_default="the model's")] = None,
+    target: Annotated[
+        list[str] | None, typer.Option(help="A column of true numbers, for a regressor.", show_default="the model's")
+    ] = None,
+    ignore: Ignore = None,
+    drop_nan: DropMissing = False,
+    as_json: AsJson = False,
+) -> None:
+    """Count right and wrong answers, class by class; or, for numbers, say how far off they are."""
+    from remanence.store.evaluating import evaluate_tables
+
+    with metered("Evaluating", len(data)) as (_, meter):
+        found = evaluate_tables(model, data, label, target or (), ignore or (), drop_nan, meter)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), ensure_ascii=False, allow_nan=False))
+    else:
+        _show(found)
+
+
+def _show(found: "Evaluation") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console, told = Console(highlight=False), found.to_dict()
+    if found.errors:
+        table = Table("target", "rmse", "mae", "r²", header_style="bold")
+        for name, e in found.errors.items():
+            table.add_row(name, *("–" if v is None else f"{v:.4g}" for v in (e["rmse"], e["mae"], e["r2"])))
+        console.print(table)
+        console.print(f"{found.rows:,} rows")
+        return
+    small = len(found.labels) <= WIDEST
+    given = [f"as {label}" for label in found.labels] if small else []
+    table = Table("class", "rows", "correct", *given, header_style="bold")
+    for row, entry in zip(found.confusion.tolist(), told["classes"], strict=True):
+        share = "–" if entry["accuracy"] is None else f"{entry['accuracy']:.1%}"
+        table.add_row(str(entry["label"]), f"{entry['rows']:,}", share, *(f"{n:,}" for n in row if small))
+    console.print(table)
+    console.print(f"accuracy {found.accuracy:.2%}: {told['wrong']:,} of {found.rows:,} rows wrong")

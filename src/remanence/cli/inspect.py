@@ -1,0 +1,76 @@
+"""`remanence inspect`: what a model file knows, and evidence that it is what it says."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from remanence.cli.options import AsJson, Model
+
+if TYPE_CHECKING:
+    from remanence.store.inspecting import Inspection
+
+LINES = 12  # of a list that are shown
+
+
+def inspect(model: Model, as_json: AsJson = False) -> None:
+    """Show what a model file knows and check that it is sound; leave with 1 if a check fails."""
+    from remanence.store.inspecting import inspect_file
+
+    found = inspect_file(model)
+    if as_json:
+        typer.echo(json.dumps(plain(found.to_dict()), ensure_ascii=False, allow_nan=False))
+    else:
+        _show(found)
+    if not found.holds:
+        raise typer.Exit(1)
+
+
+def plain(value: Any) -> Any:
+    """Without the numbers that JSON has not: they become text."""
+    if isinstance(value, dict):
+        return {str(key): plain(v) for key, v in value.items()}
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    return value if not isinstance(value, float) or abs(value) < float("inf") else str(value)
+
+
+def _show(found: "Inspection") -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    told = found.to_dict()
+    console = Console(highlight=False)
+    settings = ", ".join(f"{name}={value}" for name, value in told["settings"].items())
+    lines = {
+        "kind": told["kind"],
+        "method": f"{told['method']}({settings})" if told["method"] else None,
+        "rows": f"{told['rows']:,}",
+        "classes": _listed([f"{label} ({n:,})" for label, n in found.counts.items()]),
+        "targets": _listed(told["targets"]),
+        "features": told["features"],
+        "columns": _listed(told["columns"]),
+        "label": told["label"],
+        "ignored": _listed(told["ignored"]),
+        "encoder": told["encoder"],
+        "ridge": None if found.ridge is None else f"{found.ridge:g} in force",
+        "condition": None if found.condition is None else f"{found.condition:.1e}",
+        "size": f"{told['bytes']:,} bytes, {told['precision'] or 'no'} numbers, written by {told['library']}",
+    }
+    for name, value in lines.items():
+        if value not in (None, ""):
+            console.print(Text(f"{name:<10} ", "bold").append(str(value), "not bold"), soft_wrap=True)
+    if told["ledger"]:
+        console.print(Text(f"\nledger ({len(told['ledger'])} entries)", "bold"))
+        for entry in told["ledger"][-LINES:]:
+            said = f"{entry['when']}  {entry['action']:<9}  {entry['rows']:>10,} rows  {entry['name']}"
+            console.print(said, soft_wrap=True, markup=False)
+    console.print()
+    for certificate in found.certificates:
+        sign, style = {"holds": ("✓", "green"), "fails": ("✗", "bold red")}.get(certificate.status, ("–", "dim"))
+        console.print(Text(f"{sign} ", style).append(str(certificate), "default"), soft_wrap=True)
+
+
+def _listed(names: list[Any]) -> str:
+    more = f" … and {len(names) - LINES} more" if len(names) > LINES else ""
+    return ", ".join(map(str, names[:LINES])) + more

@@ -1,0 +1,26 @@
+"""`remanence merge`: model files of several sites in one."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from remanence.cli.options import AsJson
+
+
+def merge(
+    models: Annotated[list[Path], typer.Argument(help="Two or more model files, taught alike on different data.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write: a new one, or one of these.")],
+    as_json: AsJson = False,
+) -> None:
+    """Become the model that saw the rows of all; what two of them have learned is refused, it would count twice."""
+    from remanence.store.merging import merge_files
+    from remanence.store.work import rows_of
+
+    merged = merge_files(models, out)
+    rows, pieces = rows_of(merged.learner), len(merged.ledger.in_force())
+    if as_json:
+        typer.echo(json.dumps({"out": str(out), "rows": rows, "pieces": pieces, "models": [str(m) for m in models]}))
+    else:
+        typer.echo(f"{out}: {rows:,} rows in {pieces:,} pieces from {len(models)} models")

@@ -1,0 +1,32 @@
+"""`remanence predict`: a table with the model's predictions beside its columns."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from remanence.cli.meter import metered
+from remanence.cli.options import AsJson, DropMissing, Ignore, Model
+
+
+def predict(
+    model: Model,
+    data: Annotated[Path, typer.Argument(help="A CSV, NPZ or Parquet file; it need not have the label column.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The table to write, CSV, NPZ or Parquet by its ending.")],
+    scores: Annotated[bool, typer.Option("--scores", help="Add the score of every class as score_<class>.")] = False,
+    column: Annotated[str, typer.Option(help="What to call the column of predictions.")] = "predicted",
+    ignore: Ignore = None,
+    drop_nan: DropMissing = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a table with all columns of the data and the predictions beside them, block by block."""
+    from remanence.store.asking import predict_table
+
+    with metered("Predicting", 1) as (_, meter):
+        found = predict_table(model, data, out, scores, column, ignore or (), drop_nan, meter)
+    if as_json:
+        typer.echo(json.dumps({"predicted": found.rows, "dropped": found.dropped, "out": found.out}))
+    else:
+        dropped = f", {found.dropped:,} rows with missing entries left out" if found.dropped else ""
+        typer.echo(f"{found.out}: {found.rows:,} rows with predictions{dropped}")

@@ -1,0 +1,172 @@
+"""Looking into a model file: what it knows, and evidence that it is what it says.
+
+Rᵀ(RW − z) + λ(W − θ⁰) = 0                                       (N)   the weights solve the normal equations
+κ₁(F)                                                            (K)   condition of F, the root with its prior
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from remanence.certificates.certificate import Certificate, likely, rounding
+from remanence.errors import InputError
+from remanence.store.file import parse, read_bytes
+from remanence.store.model_file import Description, ModelFile, describe, from_bytes
+from remanence.store.work import rows_of
+
+EPS = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What a model file holds."""
+
+    description: Description
+    counts: dict[Any, int]  # class: rows of it
+    ridge: float | None  # in force; with "auto" the one that was chosen
+    condition: float | None  # (K)
+    certificates: tuple[Certificate, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether no certificate fails."""
+        return all(certificate.status != "fails" for certificate in self.certificates)
+
+    def to_dict(self) -> dict[str, Any]:
+        told, about = self.description, self.description.about
+        return {
+            "kind": about.get("kind"),
+            "rows": about.get("rows", 0),
+            "classes": list(self.counts) or about.get("labels", []),
+            "counts": list(self.counts.values()),
+            "features": about.get("features"),
+            "columns": told.notes.get("columns", about.get("feature names", [])),
+            "label": told.notes.get("label"),
+            "targets": told.notes.get("targets", []),
+            "ignored": told.notes.get("ignored", []),
+            "method": about.get("method"),
+            "settings": about.get("settings", {}),
+            "encoder": about.get("encoder"),
+            "precision": about.get("precision"),
+            "ridge": self.ridge,
+            "condition": self.condition,
+            "bytes": told.size,
+            "library": told.library,
+            "ledger": [
+                {"name": e.name, "rows": int(e.rows), "action": e.action, "when": e.when, "fingerprint": e.fingerprint}
+                for e in told.ledger
+            ],
+            "certificates": [certificate.to_dict() for certificate in self.certificates],
+        }
+
+
+def inspect_file(path: str | Path) -> Inspection:
+    """Read a model file and check it; one that is damaged is refused."""
+    path = Path(path)
+    told = describe(path)
+    content = read_bytes(path)
+    parse(content)  # refuses what is not bit for bit as it was written
+    whole = Certificate(
+        "every bit of the file is as it was written", "its SHA-256", (f"{told.size} bytes",), 0, 0, "bound", "checksum"
+    )
+    try:
+        model = from_bytes(content)
+    except InputError:  # its encoder or its network is not in the file
+        return Inspection(told, {}, None, None, (whole,))
+    learner = model.learner
+    known = {} if type(learner) is tuple else vars(learner)
+    counts = dict(zip(known["classes_"].tolist(), _counts(known), strict=True)) if "class_count_" in known else {}
+    found = _solution(learner) if "state_" in known else None
+    certificates = [whole]
+    if len(model.ledger):
+        certificates.append(_ledger_certificate(model, learner))
+    if counts:
+        gap = abs(sum(counts.values()) - rows_of(learner))
+        claim = "every row is counted in one class"
+        certificates.append(
+            Certificate(claim, "its counts", (f"{len(counts)} classes",), gap, 0, "bound", "class-counts")
+        )
+    if found is None:
+        return Inspection(told, counts, None, None, tuple(certificates))
+    certificates += [found.equations, found.determined]
+    return Inspection(told, counts, found.ridge, found.condition, tuple(certificates))
+
+
+def _counts(known: dict[str, Any]) -> list[int]:
+    return [int(count) for count in known["class_count_"]]
+
+
+def _ledger_certificate(model: ModelFile, learner: Any) -> Certificate:
+    """The ledger says which rows are in; RLS that keeps everything is a function of those rows alone."""
+    from remanence.methods import RLS
+
+    method = RLS() if learner.method is None else learner.method
+    unmet = ""
+    if not isinstance(method, RLS) or method.forget != 1:
+        unmet = f"{type(method).__name__} here is no sum over rows that weigh the same; RLS with forget=1 is"
+    pieces = len(model.ledger.in_force())
+    return Certificate(
+        "equals training at once on every row of its ledger",
+        "RLS with forget=1 is exact; the ledger accounts for all rows",
+        (f"{model.ledger.rows()} rows in {pieces} pieces by the ledger", f"{rows_of(learner)} rows in the model"),
+        abs(model.ledger.rows() - rows_of(learner)),
+        0,
+        "bound",
+        "ledger",
+        unmet,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Solution:
+    ridge: float
+    condition: float
+    equations: Certificate
+    determined: Certificate
+
+
+def _solution(learner: Any) -> _Solution | None:
+    """How well the weights solve the problem they stand for; None where the memory is no root that keeps all rows."""
+    from remanence.methods import RLS
+
+    method, state = RLS() if learner.method is None else learner.method, learner.state_
+    if not isinstance(method, RLS) or method.forget != 1:
+        return None
+    data, ridge = method.data(state), method.ridge_of(state)
+    R, z, W = (np.asarray(part, float) for part in (data.factor, data.target, method.weights(state)))
+    d, free, eps = len(R), state.free, float(np.finfo(data.dtype).eps)
+    prior = np.full((d, 1), max(ridge, data.least()))
+    prior[:free] = 0
+    off = R.T @ (R @ W - z) + prior * (W - state.start)  # (N)
+    root, size = np.linalg.norm(R) + np.sqrt(d * ridge), np.linalg.norm(W)
+    scale = float(root * (root * size + np.linalg.norm(z) + np.sqrt(ridge) * np.linalg.norm(state.start)))
+    condition = _condition(data.with_prior(ridge, state.start, free).factor)
+    equations = Certificate(
+        "the weights solve the normal equations of the memory",
+        "least squares over all rows",
+        (f"{d} features", f"ridge {ridge:g}", f"precision {eps:.0e}"),
+        float(np.linalg.norm(off)) / max(scale, float(np.finfo(float).tiny)),
+        rounding(eps / EPS, likely(2 * d * d)),
+        name="normal-equations",
+    )
+    determined = Certificate(
+        "the rows and the ridge determine the weights in this precision",
+        "precision times the condition of the root",
+        (f"condition {condition:.1e}",),
+        eps * condition,
+        1.0,
+        "bound",
+        "determined",
+    )
+    return _Solution(ridge, condition, equations, determined)
+
+
+def _condition(factor: Any) -> float:
+    """κ₁ of a triangular matrix, as LAPACK estimates it (K)."""
+    from scipy.linalg import get_lapack_funcs
+
+    (trcon,) = get_lapack_funcs(("trcon",), (factor,))
+    reciprocal, _ = trcon(factor)
+    return float(1 / reciprocal) if reciprocal > 0 else float("inf")

@@ -1,0 +1,91 @@
+"""Model files merged into one: the model that saw the rows of all, wherever they were learned.
+
+The prior counts once, ledgers are joined, and a piece that two of them have learned is refused, as it would count
+twice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from remanence.errors import FileError, InputError
+from remanence.store.columns import Columns
+from remanence.store.ledger import Entry, Ledger, content_fingerprint
+from remanence.store.model_file import WAIT, ModelFile, locked, read
+from remanence.store.sources import places_out
+from remanence.store.work import adopted, require_estimator, rows_of
+
+
+def merge_files(models: Sequence[str | Path], out: str | Path, wait: float = WAIT) -> ModelFile:
+    """Merge model files into `out`, which is new or one of them; the others stay as they are."""
+    paths, out = [Path(path) for path in models], Path(out)
+    if len(paths) < 2:
+        raise InputError(f"expected at least two model files to merge, got {len(paths)}")
+    with locked(out, wait) as file:
+        if file.exists() and not any(path.exists() and out.samefile(path) for path in paths):
+            raise FileError(f"{out} is there already and would be lost; name a new file, or one of those to merge")
+        merged = _opened(paths[0])
+        for path in paths[1:]:
+            merged = _joined(merged, _opened(path), path)
+        file.write(merged)
+    return merged
+
+
+def _opened(path: Path) -> ModelFile:
+    model = adopted(read(path))
+    require_estimator(model.learner, path)
+    return model
+
+
+def _joined(ours: ModelFile, theirs: ModelFile, path: Path) -> ModelFile:
+    notes = _joined_notes(ours, theirs, path)
+    try:
+        ledger = _joined_ledgers(ours.ledger, theirs)
+        learner = _joined_learners(ours.learner, theirs.learner)
+    except InputError as refusal:
+        raise InputError(f"cannot merge {path}: {refusal}") from None
+    return ModelFile(learner, ledger, notes)
+
+
+def _joined_learners(ours: Any, theirs: Any) -> Any:
+    if not rows_of(theirs):
+        return ours
+    return ours.merge(theirs) if rows_of(ours) else theirs
+
+
+def _joined_ledgers(ours: Ledger, theirs: ModelFile) -> Ledger:
+    """Every piece comes with the rows of it that are still in."""
+    out = places_out(theirs.notes)
+    held = [replace(e, rows=e.rows - len(out.get(mark, ()))) for mark, e in theirs.ledger.in_force().items()]
+    ledger = ours.merged(Ledger(tuple(held)))
+    loose = sum(e.rows for e in held) - rows_of(theirs.learner)
+    if loose <= 0:
+        return ledger
+    mark = content_fingerprint(*(e.fingerprint for e in held), f"{loose} rows out")
+    return ledger.with_entry(Entry(mark, "unlearned on trust", loose, "unlearned"))  # nobody knows from which piece
+
+
+def _joined_notes(ours: ModelFile, theirs: ModelFile, path: Path) -> dict[str, Any]:
+    mine, other = Columns.from_notes(ours.notes), Columns.from_notes(theirs.notes)
+    if mine is None or other is None:
+        return {**theirs.notes, **ours.notes}
+    for what, a, b in (
+        ("columns", mine.features, other.features),
+        ("label", mine.label, other.label),
+        ("targets", mine.targets, other.targets),
+        ("kind of label", mine.kind or other.kind, other.kind or mine.kind),
+    ):
+        if a != b:
+            order = " in the same order" if what == "columns" and set(a or ()) == set(b or ()) else ""
+            raise InputError(
+                f"cannot merge {path}: expected the same {what}{order}, {_short(a)}, got {_short(b)}; "
+                f"both models must be taught alike"
+            )
+    columns = replace(mine, kind=mine.kind or other.kind, ignored=tuple(dict.fromkeys([*mine.ignored, *other.ignored])))
+    out = {**places_out(ours.notes), **places_out(theirs.notes)}
+    return {**theirs.notes, **ours.notes, **columns.to_notes(), **({"out": out} if out else {})}
+
+
+def _short(value: Any) -> str:
+    return f"{list(value[:8])}{' …' if len(value) > 8 else ''}" if isinstance(value, tuple) else repr(value)
