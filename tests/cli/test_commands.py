@@ -23,7 +23,9 @@ def test_version(capsys):
     assert call(capsys, "--version") == (0, f"remanence {rm.__version__}\n", "")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["methods", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], *([name, "--help"] for name in ("run", "report", "compare", "methods", "verify"))]
+)
 def test_every_help_has_an_example(capsys, arguments):
     code, out, _ = call(capsys, *arguments)
     assert code == 0 and "Example: remanence" in out

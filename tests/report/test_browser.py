@@ -9,6 +9,7 @@ from remanence.certificates import catalogue, verify
 from remanence.certificates.method_map import NEEDS_TORCH
 from remanence.report import Run
 from remanence.report.page import page
+from remanence.report.side_by_side import SideBySide
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 READABLE = 4.5  # contrast that WCAG asks of text
@@ -49,7 +50,6 @@ def file(tmp_path_factory, outcome, run, relations):
 @pytest.mark.parametrize("width", [360, 1280])
 def test_everything_fits_and_reads_and_nothing_leaves_the_page(visiting, file, width, scheme):
     with visiting(file, width, scheme) as visit:
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         picture = SCREENSHOTS / f"run-{scheme}-{width}.png"
         visit.page.screenshot(path=picture, full_page=True)
         assert visit.requests == [] and visit.complaints == []
@@ -101,3 +101,16 @@ def test_a_page_that_misbehaves_would_be_seen(visiting, tmp_path):
         out = " ".join(visit.sticking_out())
         assert "DIV wide" in out and "letters far too long" in out and "sideways" in out
         assert visit.contrasts()[0][0] < READABLE
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_runs_side_by_side_fit_too(visiting, tmp_path, run, seeded, scheme):
+    both = SideBySide({"runs/first": run, "runs/with-a-very-long-name-that-goes-on-and-on": seeded})
+    path = tmp_path / "index.html"
+    path.write_text(both.page(), encoding="utf-8")
+    for width in (360, 1280):
+        with visiting(path, width, scheme) as visit:
+            visit.page.screenshot(path=SCREENSHOTS / f"compare-{scheme}-{width}.png", full_page=True)
+            assert visit.requests == [] and visit.complaints == [] and visit.sticking_out() == []
+            worst, text = visit.contrasts()[0]
+            assert worst >= READABLE, text

@@ -144,3 +144,13 @@ def test_notebooks_show_a_run_and_draw_on_the_axes_they_give(run):
     assert run.headline in shown and "<svg" in shown and "<table" in shown and "<b>" not in shown
     ax = Figure().subplots()
     assert run.plot(ax) is ax and [t.get_text() for t in ax.get_legend().get_texts()] == [o.label for o in run.outcomes]
+
+
+def test_a_learner_has_one_colour_in_all_pictures_of_a_comparison(run):
+    alone = Run(run.outcomes[2:])
+    places = [o.label for o in run.outcomes]
+    (first,), (second,) = (
+        {line.get_color() for line in accuracy_figure(r, places).axes[0].lines if line.get_label() == "LMS"}
+        for r in (run, alone)
+    )
+    assert first == second != accuracy_figure(alone).axes[0].lines[0].get_color()

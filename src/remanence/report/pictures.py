@@ -5,6 +5,7 @@ Figures are built without pyplot: no window, no global state. Colours are told a
 """
 
 import io
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import matplotlib
@@ -100,20 +101,25 @@ def draw_matrix(ax: Any, outcome: Outcome) -> None:
         ax.text(j, i, f"{100 * value:.0f}", ha="center", va="center", fontsize=size, color=colour)
 
 
-def accuracy_figure(run: Run) -> Figure:
-    """The accuracy on all tasks learned so far, after each task; a line a learner, the ceiling dashed."""
+def accuracy_figure(run: Run, places: Sequence[str] = ()) -> Figure:
+    """The accuracy on all tasks learned so far, after each task; a line a learner, the ceiling dashed.
+
+    Learners take their colours in the order of `places`, so that pictures of several runs can agree.
+    """
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(4.5, 3.5 + 0.2 * -(-len(run.outcomes) // 3)), layout="constrained")
-        draw_accuracy(figure.subplots(), run)
+        draw_accuracy(figure.subplots(), run, places)
         figure.legend(loc="outside lower center", ncols=3)
     return figure
 
 
-def draw_accuracy(ax: Any, run: Run) -> None:
+def draw_accuracy(ax: Any, run: Run, places: Sequence[str] = ()) -> None:
     """One line a learner; where there are several seeds, a band of one standard deviation around their mean."""
     steps = np.arange(1, len(run.tasks) + 1)
     learners = [outcome for outcome in run.outcomes if outcome.role != "ceiling"]
-    for k, outcome in enumerate(learners):
+    place = {label: k for k, label in enumerate(dict.fromkeys([*places, *(o.label for o in learners)]))}
+    for outcome in learners:
+        k = place[outcome.label]
         colour = PALETTE[k % len(PALETTE)]
         look = {"color": colour, "marker": MARKERS[k % len(MARKERS)], "markersize": 5, "linewidth": 2}
         _draw_line(ax, steps, outcome, **look)

@@ -56,9 +56,11 @@ class SideBySide:
 
     def page(self) -> str:
         """One page that needs nothing else."""
+        places = [o.label for run in self.runs.values() for o in run.outcomes if o.role != "ceiling"]
+        curves = [curve_picture(run, f"run{k}", places) for k, run in enumerate(self.runs.values())]
         return render(
             "side_by_side.html.j2",
-            runs=[(name, run, curve_picture(run, f"run{k}")) for k, (name, run) in enumerate(self.runs.items())],
+            runs=[(*named, curve) for named, curve in zip(self.runs.items(), curves, strict=True)],
             rows=[(label, [_cells(outcome) for outcome in found]) for label, found in self.learners.items()],
             differing=[(key, [_said(value) for value in found]) for key, found in self.differing.items()],
         )

@@ -25,11 +25,11 @@ MAP_COLOURS = {
 }
 
 
-def curve_picture(run: Run, prefix: str = "curve") -> str:
-    """Accuracy as the tasks go by."""
+def curve_picture(run: Run, prefix: str = "curve", places: Sequence[str] = ()) -> str:
+    """Accuracy as the tasks go by; see `accuracy_figure` for `places`."""
     said = [f"{o.label}: {', '.join(f'{100 * share:.0f}' for share in o.curve)}" for o in run.outcomes]
     words = "Accuracy in % on the tasks learned so far, after each task"
-    return inline(accuracy_figure(run), words, ". ".join(said) + ".", prefix)
+    return inline(accuracy_figure(run, places), words, ". ".join(said) + ".", prefix)
 
 
 def matrix_picture(outcome: Outcome, prefix: str) -> str:
