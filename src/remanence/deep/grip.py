@@ -24,63 +24,85 @@ class Pull:
     left: Tensor | None  # (g, 1, r) or (g, r, r): what K takes of D where the restraint is soft
 
 
+@dataclass(frozen=True)
+class Views:
+    """The parameters of a matrix as it uses them."""
+
+    place: tuple[int, ...]  # where in memory they are
+    weight: Tensor | None  # (g, out, in); None where it takes a copy to see it so
+    bias: Tensor | None  # (g, out, 1)
+
+
 class Grip:
     """A restraint at work on the parameters, in their own precision and on their device."""
 
     def __init__(self, matrix: Matrix, restraint: Restraint) -> None:
         self.matrix, self.restraint = matrix, restraint
+        self.parameters = matrix.parameters
         weight = matrix.weight
         self.device, self.inputs = weight.device, weight.shape[2]
         self.dtype = weight.dtype if weight.dtype.itemsize >= 4 else torch.float32
         basis = self._working(restraint.basis)
         self.basis = basis[:, : self.inputs].contiguous()
-        self.on_one = basis[:, self.inputs :]  # (g, 1, r), or (g, 0, r) where there is no bias
+        self.on_one = basis[:, self.inputs :].contiguous()  # (g, 1, r), or (g, 0, r) where there is no bias
         # a soft restraint slows steps down from wherever the weights are; only a hard one holds what was once answered
         soft = restraint.strength is not None
         self.answers = self._working(matrix.values() @ restraint.basis if soft else restraint.answers.clone())
         self.pulls: dict[tuple[bool, bool], Pull] = {}
+        self.views: Views | None = None
 
     def _working(self, tensor: Tensor) -> Tensor:
         return tensor.to(self.device, self.dtype)
 
     def _pull(self) -> Pull | None:
         """How to correct what can move now: a parameter may be frozen or thawed at any time."""
-        parameters = self.matrix.parameters
-        moving = (_can_move(parameters[0]), len(parameters) > 1 and _can_move(parameters[1]))
+        first, *others = self.parameters
+        moving = (_can_move(first), any(_can_move(bias) for bias in others))
+        if moving in self.pulls:
+            return self.pulls[moving]
         if not any(moving):
             return None
-        if moving not in self.pulls:
-            every = slice(0 if moving[0] else self.inputs, None if moving[1] else self.inputs)
-            if len(parameters) == 1:
-                every = slice(None)
-            C, left = self.restraint.pull(every)
-            working = self._working(C)
-            self.pulls[moving] = Pull(
-                C,
-                working[:, :, : self.inputs] if moving[0] else None,
-                working[:, :, self.inputs :] if moving[1] else None,
-                None if left is None else self._working(left),
-            )
+        every = slice(0 if moving[0] else self.inputs, None if moving[1] or not others else self.inputs)
+        C, left = self.restraint.pull(every)
+        working = self._working(C)
+        self.pulls[moving] = Pull(
+            C,
+            working[:, :, : self.inputs] if moving[0] else None,
+            working[:, :, self.inputs :] if moving[1] else None,
+            None if left is None else self._working(left),
+        )
         return self.pulls[moving]
 
-    @torch.no_grad()
+    def _views(self) -> "Views":
+        """[W b] to read and write: the same views from step to step, as long as the parameters stay where they are."""
+        place = tuple(p.data_ptr() for p in self.parameters)
+        if self.views is None or self.views.place != place:
+            W, b = self.matrix.weight, self.matrix.bias
+            direct = W.dtype == self.dtype and _storage(W) == _storage(self.parameters[0])
+            self.views = Views(place, W if direct else None, None if b is None else b[:, :, None])
+        return self.views
+
     def keep(self) -> None:
         """Take back the forbidden part of whatever the parameters did since the last call."""
         pull = self._pull()
         if pull is None:
             return
-        W, b = self.matrix.weight.to(self.dtype), self.matrix.bias
-        D = torch.baddbmm(self.answers, W, self.basis, beta=-1)  # (K2)
-        if b is not None:
-            D.addcmul_(b.to(self.dtype)[:, :, None], self.on_one)
+        views = self._views()
+        W = self.matrix.weight.to(self.dtype) if views.weight is None else views.weight
+        if views.bias is None:
+            D = torch.baddbmm(self.answers, W, self.basis, beta=-1)  # (K2)
+        else:
+            D = torch.addcmul(self.answers, views.bias.to(self.dtype), self.on_one, value=-1)
+            D.baddbmm_(W, self.basis, beta=-1)
         if pull.left is not None:
             self.answers += D * pull.left if pull.left.shape[1] == 1 else D @ pull.left
         if pull.weight is not None:
-            self.matrix.write(W.baddbmm_(D, pull.weight, alpha=-1))  # (K3)
-        if pull.bias is not None and b is not None:
-            b.sub_((D @ pull.bias)[:, :, 0])
+            W.baddbmm_(D, pull.weight, alpha=-1)  # (K3)
+            if views.weight is None:
+                self.matrix.write(W)
+        if pull.bias is not None and views.bias is not None:
+            views.bias.sub_(D @ pull.bias)
 
-    @torch.no_grad()
     def lean(self) -> None:
         """Take the forbidden part out of the gradients."""
         pull = self._pull()
@@ -96,7 +118,6 @@ class Grip:
         if pull.bias is not None and b is not None:
             b.sub_((D @ pull.bias)[:, :, 0])
 
-    @torch.no_grad()
     def settle(self) -> None:
         """Keep once in float64: what single precision left over goes away up to the rounding of the weights."""
         self.keep()
@@ -109,6 +130,10 @@ class Grip:
             self.matrix.write(right[:, :, : self.inputs])
         if pull.bias is not None and self.matrix.bias is not None:
             self.matrix.bias.copy_(right[:, :, -1])
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 def _can_move(parameter: nn.Parameter) -> bool:

@@ -126,7 +126,7 @@ class Guard(ABC):
 
 
 def _each(keepers: Iterable[Keeper], what: str) -> None:
-    with full_precision():
+    with torch.no_grad(), full_precision():
         for keeper in keepers:
             getattr(keeper, what)()
 

@@ -80,14 +80,12 @@ class Hold:
         self.tensor, self.value = tensor, value.to(tensor.device)
         self.rows = None if rows is None else rows.to(tensor.device)
 
-    @torch.no_grad()
     def keep(self) -> None:
         if self.rows is None:
             self.tensor.copy_(self.value)
         else:
             self.tensor.index_copy_(0, self.rows, self.value)
 
-    @torch.no_grad()
     def lean(self) -> None:
         if self.tensor.grad is not None and self.tensor.grad.is_sparse:
             self.tensor.grad = self.tensor.grad.to_dense()
