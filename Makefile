@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Two test processes share two cores; a second BLAS thread in each would only wait.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test lint types browser verify claims bench data clean
+.PHONY: run test lint types browser verify claims docs bench data clean
 
 # Two stamps, so that running the main job does not wait for the tools of development.
 $(VENV)/.core: pyproject.toml constraints.txt
@@ -19,7 +19,11 @@ $(VENV)/.dev: $(VENV)/.core
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.core
-	$(BIN)/pip install -q -c constraints.txt -e '.[bench]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[bench,deep]'
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.core
+	$(BIN)/pip install -q -c constraints.txt -e '.[docs]'
 	touch $@
 
 run: $(VENV)/.core                 ## learn the digits stream with every method and report
@@ -30,6 +34,9 @@ verify: $(VENV)/.core              ## try every claim of the paper on hard and r
 
 claims: $(VENV)/.core              ## the list of claims in docs, from the catalogue
 	$(BIN)/python -m remanence.certificates > docs/claims.md
+
+docs: $(VENV)/.docs                ## the site, into site/; fails on any warning
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -59,4 +66,4 @@ data: $(VENV)/.core                ## data sets of the experiments, through pack
 	$(BIN)/python -m experiments.data
 
 clean:
-	rm -rf $(VENV) build runs *.egg-info src/*.egg-info
+	rm -rf $(VENV) build runs site *.egg-info src/*.egg-info

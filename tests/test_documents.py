@@ -1,9 +1,19 @@
-"""Documents that run: every Python block of the README and docs is executed, and prints what stands below it."""
+"""Documents that run: every block of Python and of the shell in the README and in docs, with what it prints.
+
+A ```python block is executed after those above it on its page, a ```sh block by bash with this environment's
+`remanence`, both in one empty folder a page; a ```text block is what the block above it prints. ```console blocks
+(installing, long work) are not run.
+"""
 
 import contextlib
+import importlib
 import importlib.util
+import inspect
 import io
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +22,18 @@ import pytest
 import remanence as rm
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [p for p in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if "```python" in p.read_text()]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+DOCUMENTS = [p for p in [ROOT / "README.md", *PAGES] if re.search(r"^```(python|sh)$", p.read_text(), flags=re.M)]
+ROOMS = ["kalman", "deep", "streams", "evaluation", "certificates", "store", "report", "methods"]
 
 
+@pytest.mark.filterwarnings("ignore:no direction is left:UserWarning")  # a page shows a full layer on purpose
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
-def test_code_blocks_run_and_print_what_they_say(path):
-    blocks = re.findall(r"```(python|text)\n(.*?)```", path.read_text(), flags=re.DOTALL)
+def test_code_blocks_run_and_print_what_they_say(path, tmp_path, monkeypatch):
+    if "rm.deep" in path.read_text():
+        pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```(python|sh|text)\n(.*?)^```$", path.read_text(), flags=re.DOTALL | re.MULTILINE)
     names: dict[str, object] = {}
     printed = ""
     shown = 0
@@ -26,19 +42,71 @@ def test_code_blocks_run_and_print_what_they_say(path):
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 exec(compile(block, str(path), "exec"), names)
             printed = out.getvalue()
+        elif kind == "sh":
+            printed = said_by_bash(block)
         else:
             assert printed == block
             shown += 1
     assert shown
 
 
+def said_by_bash(block):
+    """What the commands print, on a terminal of a fixed width and without colours."""
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    terminal = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "PATH": programs}
+    done = subprocess.run(["bash", "-ec", block], capture_output=True, text=True, env={**os.environ, **terminal})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_every_file_the_documents_point_to_exists():
-    for path in [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]:
+    for path in [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *PAGES]:
         for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
-            assert (path.parent / target).exists(), f"{path.name} points to {target}"
+            made = path.parent == ROOT / "docs" or path.parent.parent == ROOT / "docs"
+            name = Path(os.path.relpath(path.parent / target, ROOT / "docs")).as_posix()
+            assert (path.parent / target).exists() or (made and name in MADE), f"{path.name} points to {target}"
         for target in re.findall(r"`((?:src|tests|memory|methods|examples)/[\w/]+\.py)`", path.read_text()):
             candidates = (ROOT / target, ROOT / "src/remanence" / target)
             assert any(c.exists() for c in candidates), f"{path.name} names {target}"
+
+
+# Pages that the site takes from elsewhere in the repository (docs/repository_pages.py).
+MADE = {"benchmarks.md", "experiments.md", "architecture.md", "contributing.md", "changelog.md"}
+
+
+def test_every_page_is_in_the_navigation():
+    listed = set(re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.M))
+    pages = {p.relative_to(ROOT / "docs").as_posix() for p in PAGES}
+    assert {p for p in pages if not p.startswith("decisions/")} | MADE == listed
+
+
+def test_the_api_reference_has_every_public_name():
+    pytest.importorskip("torch")
+    pages = "\n".join(p.read_text() for p in (ROOT / "docs/api").glob("*.md"))
+    described = set(re.findall(r"^::: remanence\.([\w.]+)$", pages, flags=re.M))
+    public = {n for n in rm.__all__ if not inspect.ismodule(getattr(rm, n))}
+    for room in ROOMS:
+        public |= {f"{room}.{n}" for n in importlib.import_module(f"remanence.{room}").__all__ if n not in public}
+    missing = {n for n in public if n not in described and n.rpartition(".")[2] not in rm.__all__}
+    assert not missing - {"evaluation.metrics"}
+    for name in described:  # and nothing that does not exist
+        thing = rm
+        for part in name.split("."):
+            thing = getattr(thing, part) if part in dir(thing) else importlib.import_module(f"{thing.__name__}.{part}")
+        assert inspect.getdoc(thing), name
+
+
+def test_the_site_builds_without_a_warning_and_asks_nobody_for_anything(tmp_path):
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("mkdocstrings_handlers.python")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path)]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    for page in tmp_path.rglob("*.html"):
+        loaded = re.findall(r"""(?:src|href)=["']?((?:https?:)?//[^"' >]+)""", page.read_text())
+        assert not loaded, f"{page.name} loads {loaded}"
 
 
 def test_the_skeleton_is_a_method_like_the_others():

@@ -12,6 +12,8 @@ from remanence.errors import InputError
 class MultiHead(nn.Module):
     """A shared trunk and a Linear head for every task; a head that a task does not use is not touched by it.
 
+    Called as model(x, task) it answers with the head of that task, as model(x) with all heads side by side.
+
     Parameters
     ----------
     trunk : torch.nn.Module
@@ -22,8 +24,6 @@ class MultiHead(nn.Module):
         The outputs of each task's head.
     bias : bool
         Whether the heads have a bias.
-
-    Called as model(x, task) it answers with the head of that task, as model(x) with all heads side by side.
     """
 
     def __init__(self, trunk: nn.Module, features: int, outputs: Sequence[int], bias: bool = True) -> None:
