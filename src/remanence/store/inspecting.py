@@ -13,7 +13,7 @@ import numpy as np
 from remanence.certificates.certificate import Certificate, likely, rounding
 from remanence.errors import InputError
 from remanence.store.file import parse, read_bytes
-from remanence.store.model_file import Description, ModelFile, describe, from_bytes
+from remanence.store.model_file import Description, ModelFile, describe, from_bytes, naming
 from remanence.store.work import rows_of
 
 EPS = float(np.finfo(float).eps)
@@ -66,8 +66,9 @@ def inspect_file(path: str | Path) -> Inspection:
     """Read a model file and check it; one that is damaged is refused."""
     path = Path(path)
     told = describe(path)
-    content = read_bytes(path)
-    parse(content)  # refuses what is not bit for bit as it was written
+    with naming(path):
+        content = read_bytes(path)
+        parse(content)  # refuses what is not bit for bit as it was written
     whole = Certificate(
         "every bit of the file is as it was written", "its SHA-256", (f"{told.size} bytes",), 0, 0, "bound", "checksum"
     )

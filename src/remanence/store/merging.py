@@ -14,7 +14,7 @@ from remanence.store.columns import Columns
 from remanence.store.ledger import Entry, Ledger, content_fingerprint
 from remanence.store.model_file import WAIT, ModelFile, locked, read
 from remanence.store.sources import places_out
-from remanence.store.work import adopted, require_estimator, rows_of
+from remanence.store.work import adopted, rows_of
 
 
 def merge_files(models: Sequence[str | Path], out: str | Path, wait: float = WAIT) -> ModelFile:
@@ -25,17 +25,11 @@ def merge_files(models: Sequence[str | Path], out: str | Path, wait: float = WAI
     with locked(out, wait) as file:
         if file.exists() and not any(path.exists() and out.samefile(path) for path in paths):
             raise FileError(f"{out} is there already and would be lost; name a new file, or one of those to merge")
-        merged = _opened(paths[0])
+        merged = adopted(read(paths[0]), paths[0])
         for path in paths[1:]:
-            merged = _joined(merged, _opened(path), path)
+            merged = _joined(merged, adopted(read(path), path), path)
         file.write(merged)
     return merged
-
-
-def _opened(path: Path) -> ModelFile:
-    model = adopted(read(path))
-    require_estimator(model.learner, path)
-    return model
 
 
 def _joined(ours: ModelFile, theirs: ModelFile, path: Path) -> ModelFile:

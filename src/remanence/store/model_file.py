@@ -92,7 +92,7 @@ def from_bytes(content: bytes, features: Any = None, model: Any = None) -> Model
 def read(path: str | Path, features: Any = None, model: Any = None) -> ModelFile:
     """The model file at this path; `features` and `model` are what it was taught with and does not hold."""
     path = Path(path)
-    with _naming(path):
+    with naming(path):
         return from_bytes(read_bytes(path), features, model)
 
 
@@ -105,7 +105,7 @@ def write(path: str | Path, model: ModelFile, wait: float = WAIT) -> None:
 def describe(path: str | Path) -> Description:
     """What the file says of itself; quick whatever its size, and without looking at the checksum."""
     path = Path(path)
-    with _naming(path):
+    with naming(path):
         told = _words(read_words(path))
         return Description(told["about"], _ledger(told["ledger"]), told["notes"], told["library"], path.stat().st_size)
 
@@ -175,7 +175,7 @@ def _ledger(entries: Any) -> Ledger:
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def naming(path: Path) -> Iterator[None]:
     """Refusals of a file say which one."""
     try:
         yield

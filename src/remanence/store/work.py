@@ -60,8 +60,7 @@ def working(path: str | Path, begin: Callable[[], Any] | None = None, wait: floa
         raise InputError(f"expected the name of a model file first, got {path}, which is called like data")
     with locked(path, wait) as file:
         new = begin is not None and not file.exists()
-        model = ModelFile(begin()) if new and begin is not None else adopted(file.read())
-        require_estimator(model.learner, path)
+        model = ModelFile(begin()) if new and begin is not None else adopted(file.read(), path)
         work = Work(file, model, new)
         try:
             yield work
@@ -83,8 +82,9 @@ def rows_of(learner: Any) -> int:
     return int(vars(learner).get("n_seen_", 0))
 
 
-def adopted(model: ModelFile) -> ModelFile:
-    """A model that was taught elsewhere, with what it knows already as the first entry of its ledger."""
+def adopted(model: ModelFile, path: str | Path) -> ModelFile:
+    """A model that may have been taught elsewhere, with what it knows already as the first entry of its ledger."""
+    require_estimator(model.learner, path)
     rows = rows_of(model.learner)
     if len(model.ledger) or not rows:
         return model

@@ -51,16 +51,20 @@ class ArrayPiece(Piece):
         X = self.table.arrays[self.table.rows]
         own = {f"{self.table.rows}{i}": i for i in range(X.shape[1])}
         where = [own.get(c) for c in columns]
+        for name in columns:
+            if name not in own and self.table.arrays[name].dtype.kind not in "fiub":
+                raise InputError(
+                    f"expected numbers in the array {name!r} of {self.name}, got {self.table.arrays[name].dtype}; "
+                    f"encode them as numbers, or leave the array out with --ignore {name}"
+                )
         for i in range(0, len(X), ROWS_AT_ONCE):
             part = slice(i, i + ROWS_AT_ONCE)
             if where == list(range(X.shape[1])):
                 block = X[part].astype(np.float64)
             else:
-                picked = [
-                    X[part, j] if j is not None else self.table.arrays[c][part]
-                    for c, j in zip(columns, where, strict=True)
-                ]
-                block = np.column_stack(picked).astype(np.float64)
+                block = np.empty((len(X[part]), len(columns)))
+                for k, (name, j) in enumerate(zip(columns, where, strict=True)):
+                    block[:, k] = X[part, j] if j is not None else self.table.arrays[name][part]
             aside = [self.table.arrays[c][part] for c in labels]
             original = {n: self.table.arrays[n][part] for n in (self.table.rows, *self.table.aside)}
             stacked = (aside[0] if len(aside) == 1 else np.column_stack(aside)) if aside else None

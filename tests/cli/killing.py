@@ -1,0 +1,103 @@
+"""Kill `remanence learn` at random moments, again and again, and look at what is left: `python killing.py FOLDER KILLS`.
+
+Everything is imported once; each run is a fork of this process, so that a kill costs milliseconds. Prints JSON.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import remanence.estimators  # noqa: F401  (before the forks)
+from remanence.cli import main
+from remanence.store import ModelFile, read
+from remanence.store.model_file import to_buffers
+
+FILES = 40
+
+
+def make_files(folder):
+    """Forty tables of three formats, some with a class that is new, one with several row groups."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    paths = []
+    for k in range(FILES):
+        X = rng.standard_normal((60, 5)) * 10.0 ** np.arange(5)
+        y = np.array(["red", "green", "blue", "white"])[rng.integers(0, 2 + (k > 10) + (k > 20), 60)]
+        names = [f"X{j}" for j in range(5)]
+        if k % 4 == 1:
+            paths.append(folder / f"{k:02}.npz")
+            np.savez(paths[-1], X=X, kind=y)
+        elif k % 4 == 2:
+            paths.append(folder / f"{k:02}.parquet")
+            columns = {name: X[:, j] for j, name in enumerate(names)} | {"kind": y}
+            pq.write_table(pa.table(columns), paths[-1], row_group_size=25)
+        else:
+            paths.append(folder / f"{k:02}.csv")
+            lines = [",".join([*names, "kind"])]
+            lines += [",".join([*map(repr, row), label]) for row, label in zip(X.tolist(), y.tolist(), strict=True)]
+            paths[-1].write_text("\n".join(lines) + "\n")
+    return paths
+
+
+def started(model, paths):
+    """The command in a process of its own, silent."""
+    child = os.fork()
+    if child:
+        return child
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, 1)
+    os.dup2(sink, 2)
+    try:
+        main(["learn", str(model), *map(str, paths), "--label", "kind", "--json"])
+    except SystemExit as leaving:
+        os._exit(int(leaving.code or 0))
+    os._exit(99)
+
+
+def content(model):
+    return b"".join(bytes(part) for part in to_buffers(ModelFile(model.learner)))
+
+
+def run(folder, kills, seed):
+    paths, rng = make_files(folder), random.Random(seed)
+    whole = folder / "whole.safetensors"
+    begun = time.monotonic()
+    assert os.waitpid(started(whole, paths), 0)[1] == 0
+    length = time.monotonic() - begun
+    expected, model = read(whole), folder / "m.safetensors"
+    found = {"kills": 0, "finished": 0, "seconds of a run": length, "pieces at a kill": [], "apart": 0.0, "left": []}
+    while found["kills"] < kills or model.exists():  # the last run goes on to its end
+        child = started(model, paths)
+        if found["kills"] < kills:
+            time.sleep(rng.uniform(0, length))
+            os.kill(child, signal.SIGKILL)
+        status = os.waitpid(child, 0)[1]
+        if os.WIFSIGNALED(status):
+            found["kills"] += 1
+            if model.exists():
+                now = read(model)  # raises where it is not whole
+                assert now.ledger.rows() == now.learner.n_seen_, "ledger and memory are from different moments"
+                found["pieces at a kill"].append(len(now.ledger))
+            continue
+        assert status == 0, f"the command left with {os.waitstatus_to_exitcode(status)}"
+        now = read(model)
+        found["finished"] += 1
+        if content(now) != content(expected):
+            off = np.abs(now.learner.coef_ - expected.learner.coef_).max() / np.abs(expected.learner.coef_).max()
+            found["apart"] = max(found["apart"], float(off))
+        assert [(e.fingerprint, e.rows) for e in now.ledger] == [(e.fingerprint, e.rows) for e in expected.ledger]
+        found["left"] = sorted(p.name for p in folder.iterdir() if p not in (*paths, whole, model))
+        model.unlink()
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))))

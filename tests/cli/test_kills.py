@@ -1,0 +1,27 @@
+"""Whatever moment `remanence learn` is killed at, the next run ends where an uninterrupted one does.
+
+REMANENCE_KILLS=200 makes it two hundred kills.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+KILLS = int(os.environ.get("REMANENCE_KILLS", "15"))
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_bits(tmp_path):
+    command = [sys.executable, str(Path(__file__).with_name("killing.py")), str(tmp_path), str(KILLS), "7"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["kills"] == KILLS and found["finished"] >= 1
+    assert found["apart"] == 0.0
+    assert any(0 < pieces < 60 for pieces in found["pieces at a kill"]), "no kill fell into the middle of a run"
+    assert found["left"] == []

@@ -1,0 +1,173 @@
+"""The commands on a model file: what they print, how they leave, and that a script can read them."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import remanence as rm
+from remanence.cli import main
+
+COMMANDS = ["learn", "predict", "evaluate", "unlearn", "merge", "inspect"]
+
+
+@pytest.fixture
+def call(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def called(*arguments):
+        with pytest.raises(SystemExit) as leaving:
+            main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return leaving.value.code or 0, out, err
+
+    return called
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Three tables; y is the sign of a."""
+    rng = np.random.default_rng(0)
+    for k in range(3):
+        X = rng.standard_normal((25, 2))
+        lines = [f"{a!r},{b!r},{'up' if a > 0 else 'down'}" for a, b in X.tolist()]
+        (tmp_path / f"{k}.csv").write_text("\n".join(["a,b,way", *lines]) + "\n")
+
+
+def told(call, *arguments, code=0):
+    left, out, err = call(*arguments, "--json")
+    assert left == code, err
+    return json.loads(out)
+
+
+def test_a_day_in_the_life_of_a_model_file(call, data):
+    assert told(call, "learn", "m", "0.csv", "1.csv", "--label", "way")["learned"] == 50
+    code, out, err = call("learn", "m", "*.csv")
+    assert (code, err) == (0, "")
+    assert "2.csv: 25 learned" in out and "m: 25 rows learned" in out and "50 known already" in out
+    again = told(call, "learn", "m", "*.csv")
+    assert (again["learned"], again["skipped"], again["dropped"], len(again["files"])) == (0, 75, 0, 3)
+    seen = told(call, "inspect", "m")
+    assert seen["rows"] == 75 and seen["classes"] == ["down", "up"] and all(c["holds"] for c in seen["certificates"])
+    assert told(call, "predict", "m", "2.csv", "-o", "o.csv", "--scores")["predicted"] == 25
+    assert told(call, "evaluate", "m", "o.csv", "--label", "predicted")["accuracy"] == 1.0
+    found = told(call, "evaluate", "m", "0.csv", "1.csv")
+    assert found["rows"] == 50 and found["accuracy"] > 0.8
+    assert told(call, "unlearn", "m", "2.csv")["unlearned"] == 25
+    assert told(call, "unlearn", "m", "2.csv") == {
+        "unlearned": 0,
+        "skipped": 25,
+        "files": [{"file": "2.csv", "unlearned": 0, "skipped": 25}],
+    }
+    told(call, "learn", "north", "2.csv", "--label", "way")
+    assert told(call, "merge", "m", "north", "-o", "all")["rows"] == 75
+    assert told(call, "inspect", "all")["rows"] == 75
+
+
+def test_what_people_are_shown(call, data):
+    call("learn", "m", "0.csv", "1.csv", "--label", "way", "--ridge", "auto")
+    code, out, _ = call("inspect", "m")
+    assert code == 0
+    for words in ("RLS(ridge=auto", "down (", "a, b", "0.csv", "✓ equals training at once on every row of its ledger"):
+        assert words in out
+    code, out, _ = call("evaluate", "m", "2.csv")
+    assert code == 0 and "accuracy" in out and "as down" in out
+    assert "25 rows with predictions" in call("predict", "m", "2.csv", "-o", "o.csv")[1]
+    assert "1.csv: 25 rows unlearned" in call("unlearn", "m", "1.csv", "--label", "way")[1]
+    call("learn", "n", "2.csv", "--label", "way", "--ridge", "auto")
+    assert "50 rows in 2 pieces from 2 models" in call("merge", "m", "n", "-o", "o")[1]
+
+
+def test_a_bad_file_among_good_ones_is_named_and_the_good_ones_before_it_are_kept(call, data, tmp_path):
+    (tmp_path / "1.csv").write_text("a,b,way\n1,2,up\n1,oops,down\n")
+    found = told(call, "learn", "m", "0.csv", "1.csv", "2.csv", "--label", "way", code=2)
+    assert found["learned"] == 25 and "1.csv" in found["error"]
+    code, out, err = call("learn", "m", "0.csv", "1.csv", "2.csv")
+    assert code == 2 and "row 2 of 1.csv, got 'oops'" in err and "0.csv: 25 skipped" in out
+    assert told(call, "inspect", "m")["rows"] == 25
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["learn", "m", "absent.csv", "--label", "way"], "absent.csv"),
+        (["learn", "m", "x*.csv", "--label", "way"], "no file matches"),
+        (["learn", "m", "0.csv"], "--label"),
+        (["learn", "m", "0.csv", "--label", "way", "--set", "step"], "NAME=VALUE"),
+        (["learn", "m", "0.csv", "--label", "way", "--ridge", "1", "--set", "ridge=2"], "ridge twice"),
+        (["learn", "m", "0.csv", "--label", "way", "--method", "sgd"], "unknown method"),
+        (["learn", "no/such/folder/m", "0.csv", "--label", "way"], "name another folder"),
+        (["inspect", "absent"], "no such file"),
+        (["inspect", "0.csv"], "no model file"),
+        (["predict", "absent", "0.csv", "-o", "o.csv"], "absent"),
+        (["predict", "0.csv", "0.csv"], "--out"),
+        (["unlearn", "absent", "0.csv"], "absent"),
+        (["merge", "absent", "missing", "-o", "o"], "absent"),
+        (["evaluate", "absent", "0.csv"], "absent"),
+    ],
+)
+def test_bad_use_leaves_with_2_one_paragraph_and_no_file(call, data, tmp_path, arguments, words):
+    before = sorted(p.name for p in tmp_path.iterdir())
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "") and words in err
+    assert err.startswith("Error: ") == (arguments[:3] != ["predict", "0.csv", "0.csv"])
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_inspect_leaves_with_1_where_a_check_fails(call, data):
+    from remanence.store import read, write
+
+    call("learn", "m", "0.csv", "--label", "way")
+    model = read("m")
+    model.learner.n_seen_ = 24
+    write("m", model)
+    code, out, _ = call("inspect", "m")
+    assert code == 1 and "✗ equals training at once" in out
+    assert call("inspect", "m", "--json")[0] == 1
+
+
+def test_settings_reach_the_model(call, data):
+    call("learn", "m", "0.csv", "--label", "way", "--method", "lms", "--set", "step=0.25", "--features", "random:30")
+    model = rm.load("m")
+    assert model.method == rm.LMS(0.25) and model.features.width == 30
+    call("learn", "r", "0.csv", "--target", "a", "--ignore", "way", "--forget", "0.9", "--ridge", "auto")
+    assert rm.load("r").method == rm.RLS("auto", 0.9)
+
+
+def test_a_model_that_another_process_writes_is_waited_for_and_then_refused(call, data, monkeypatch):
+    from remanence.store import locked, teaching
+
+    monkeypatch.setattr(teaching.lesson.__wrapped__, "__defaults__", (False, False, 0.1))
+    with locked("m"):
+        code, _, err = call("learn", "m", "0.csv", "--label", "way")
+    assert code == 2 and "another process" in err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_has_an_example(call, command):
+    code, out, _ = call(command, "--help")
+    assert code == 0 and f"Example: remanence {command}" in out
+
+
+def test_the_shell_completes_commands_and_options():
+    def completed(line, word):
+        environment = {
+            **os.environ,
+            "_REMANENCE_COMPLETE": "complete_bash",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(word),
+        }
+        done = subprocess.run([sys.executable, "-m", "remanence"], env=environment, capture_output=True, text=True)
+        return done.stdout.split()
+
+    assert {"learn", "inspect"} <= set(completed("remanence ", 1))
+    assert "--label" in completed("remanence learn --", 2)
+    environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "true"}
+    command = [sys.executable, "-m", "remanence", "--show-completion", "bash"]
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert shown.returncode == 0 and "complete" in shown.stdout
