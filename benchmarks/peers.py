@@ -6,10 +6,10 @@ from types import ModuleType
 from benchmarks.rows import PeerMissing
 
 
-def peer(module: str) -> ModuleType:
+def peer(module: str, extra: str = "bench") -> ModuleType:
     """The module, or a refusal that says how to get it."""
     try:
         return import_module(module)
     except ImportError as error:
         name = module.partition(".")[0]
-        raise PeerMissing(f"{name} is not installed; `pip install -e '.[bench]'` brings the peers") from error
+        raise PeerMissing(f"{name} is not installed; `pip install -e '.[{extra}]'` brings the peers") from error

@@ -2,7 +2,7 @@
 
 from fnmatch import fnmatch
 
-from benchmarks import batches, classifier, kalman, linear_track, live, memory
+from benchmarks import batches, classifier, deep, kalman, linear_track, live, memory
 from benchmarks.rows import Benchmark
 
 GROUPS: dict[str, dict[str, Benchmark]] = {
@@ -12,6 +12,7 @@ GROUPS: dict[str, dict[str, Benchmark]] = {
     "live": live.BENCHMARKS,
     "memory": memory.BENCHMARKS,
     "kalman": kalman.BENCHMARKS,
+    "deep": deep.BENCHMARKS,
 }
 
 

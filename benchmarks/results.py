@@ -21,6 +21,7 @@ LIBRARIES = (
     "padasip",
     "river",
     "statsmodels",
+    "torch",
 )
 COMMAND = "make bench"
 

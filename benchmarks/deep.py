@@ -1,0 +1,152 @@
+"""Guarded training of networks: what a guarded step costs beside a bare one, and beside the usual dense projection."""
+
+from collections.abc import Callable
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import remanence as rm
+from benchmarks.peers import peer
+from benchmarks.rows import Benchmark, Effort, Goal, Row
+from benchmarks.timing import Measured, measure, one_thread
+
+OLD = 128  # samples absorbed, so at most as many directions a layer
+
+
+@contextmanager
+def _torch() -> Any:
+    """torch on one thread, and with as many as before afterwards."""
+    torch = peer("torch", "deep")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with one_thread():
+            yield torch
+    finally:
+        torch.set_num_threads(before)
+
+
+def _mlp(torch: Any, width: int, hidden: int) -> Any:
+    nn = torch.nn
+    torch.manual_seed(0)
+    layers = [nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 10)]
+    return nn.Sequential(*layers)
+
+
+def _cnn(torch: Any) -> Any:
+    nn = torch.nn
+    torch.manual_seed(0)
+    convolutions = [nn.Conv2d(1, 16, 3), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2), nn.ReLU(), nn.Flatten()]
+    return nn.Sequential(*convolutions, nn.Linear(1152, 10))
+
+
+def _trainer(
+    torch: Any, net: Any, optimizer: Any, X: Any, y: Any, steps: int, between: Any = None
+) -> Callable[[], Any]:
+    def train() -> None:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(net(X), y).backward()
+            if between is not None:
+                between()
+            optimizer.step()
+
+    return train
+
+
+def _dense(torch: Any, net: Any, X: Any) -> Callable[[], None]:
+    """As it is usually done: P = I − UUᵀ of each layer's inputs, formed once; G ← G P before the optimizer's step."""
+    projectors = []
+    with torch.no_grad():
+        for layer in net:
+            if isinstance(layer, torch.nn.Linear):
+                U = torch.linalg.svd(X, full_matrices=False).Vh.T
+                projectors.append((layer.weight, torch.eye(X.shape[1]) - U @ U.T))
+            X = layer(X)
+
+    def project() -> None:
+        for weight, P in projectors:
+            weight.grad = weight.grad @ P
+
+    return project
+
+
+def _compare(make: Any, shape: tuple[int, ...], batch: int, energy: float, dense: bool, effort: Effort) -> Any:
+    """Seconds of the same steps bare, guarded and (asked for) with the dense projection; how far old answers moved."""
+    with _torch() as torch, ExitStack() as guarded:
+        noise = torch.Generator().manual_seed(0)
+        old, X = (torch.randn(n, *shape, generator=noise) for n in (effort.features(OLD), batch))
+        if len(shape) > 1:  # pictures are smooth
+            old, X = (images.cumsum(-1).cumsum(-2) / 16 for images in (old, X))
+        y = torch.randint(10, (batch,), generator=noise)
+        names = ("bare", "guarded", *(("dense",) if dense else ()))
+        nets = {name: make(torch) for name in names}
+        optimizers = {name: torch.optim.AdamW(net.parameters()) for name, net in nets.items()}
+        before = nets["bare"](old).detach()
+        guard = rm.deep.GradientProjection(nets["guarded"], energy=energy)
+        guard.absorb([old])
+        guarded.enter_context(guard.protect(optimizers["guarded"]))
+        between = {"dense": _dense(torch, nets["dense"], old)} if dense else {}
+        steps = effort.rows(40, 1)
+        calls = {n: _trainer(torch, nets[n], optimizers[n], X, y, steps, between.get(n)) for n in names}
+        found = measure(calls, effort)
+        moved = {n: float((nets[n](old) - before).detach().abs().max() / before.abs().max()) for n in names}
+        return found, moved, steps
+
+
+def _row(name: str, what: str, found: Measured, moved: dict[str, float], steps: int, goal: Goal) -> Row:
+    return Row(
+        name,
+        what,
+        found.best("guarded", steps),
+        "the same step without a guard",
+        found.best("bare", steps),
+        goal,
+        unit="seconds a step",
+        accuracy={"old answers moved by": moved["guarded"], "without a guard by": moved["bare"]},
+        rounds=found.pairs("guarded", "bare", steps, steps),
+    )
+
+
+def _extra(found: Measured, name: str, steps: int) -> float:
+    return found.best(name, steps) - found.best("bare", steps)
+
+
+def _mlp_rows(name: str, batch: int, goal: Goal, dense_goal: Goal, effort: Effort) -> tuple[Row, ...]:
+    width, hidden = effort.features(784), effort.features(256)
+    found, moved, steps = _compare(lambda torch: _mlp(torch, width, hidden), (width,), batch, 1.0, True, effort)
+    what = f"GradientProjection, {width}-{hidden}-{hidden}-10, AdamW, batch {batch}, {effort.features(OLD)} old samples"
+    pairs = zip(found.pairs("guarded", "bare"), found.pairs("dense", "bare"), strict=True)
+    return (
+        _row(name, f"{what}: a step", found, moved, steps, goal),
+        Row(
+            f"{name}-dense",
+            f"{what}: what it adds to a step",
+            max(_extra(found, "guarded", steps), 1e-9),
+            "what G ← G P with the d × d projector of each weight adds",
+            max(_extra(found, "dense", steps), 1e-9),
+            dense_goal,
+            unit="seconds a step",
+            accuracy={"our old answers moved by": moved["guarded"], "theirs by": moved["dense"]},
+            note="theirs leaves the biases free and AdamW's scaling outside",
+            rounds=tuple(((a - b) / steps, (c - d) / steps) for (a, b), (c, d) in pairs),
+        ),
+    )
+
+
+def mlp(effort: Effort) -> tuple[Row, ...]:
+    return _mlp_rows("deep-mlp", 128, Goal("at most", 1.6), Goal("at most", 0.5), effort)
+
+
+def small_batches(effort: Effort) -> tuple[Row, ...]:
+    return _mlp_rows("deep-small", 10, Goal("at most"), Goal("at most"), effort)
+
+
+def convolutions(effort: Effort) -> tuple[Row, ...]:
+    """Images fill the first layers of a network, so here only most of their energy is protected."""
+    batch = 32
+    found, moved, steps = _compare(_cnn, (1, 16, 16), batch, 0.95, False, effort)
+    what = f"GradientProjection(energy=0.95), 2 convolutions and a linear layer, AdamW, batch {batch}: a step"
+    return (_row("deep-cnn", what, found, moved, steps, Goal("at most")),)
+
+
+BENCHMARKS: dict[str, Benchmark] = {"deep-mlp": mlp, "deep-small": small_batches, "deep-cnn": convolutions}
