@@ -171,3 +171,11 @@ def test_the_shell_completes_commands_and_options():
     command = [sys.executable, "-m", "remanence", "--show-completion", "bash"]
     shown = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert shown.returncode == 0 and "complete" in shown.stdout
+
+
+def test_benchmarks_run_from_the_source_tree_and_are_refused_elsewhere(call, monkeypatch):
+    found = told(call, "bench", "--smoke", "--only", "memory-donate")
+    assert [row["name"] for group in found["groups"] for row in group["rows"]] == ["memory-donate"]
+    monkeypatch.setattr("remanence.cli.bench.WHERE", "elsewhere/")
+    code, _, err = call("bench")
+    assert code == 2 and "clone it and run `make bench`" in err

@@ -30,7 +30,8 @@ def asked(tmp_path, rows, monkeypatch):
     with (tmp_path / "new.csv").open("w", newline="") as file:
         writer = csv.writer(file, delimiter=";")
         writer.writerow(columns)
-        writer.writerows(zip(*(c if isinstance(c, list) else map(repr, c.tolist()) for c in columns.values())))
+        text_of = [c if isinstance(c, list) else map(repr, c.tolist()) for c in columns.values()]
+        writer.writerows(zip(*text_of, strict=True))
     return tmp_path / "m", tmp_path / "new.csv", X[:20], ids
 
 

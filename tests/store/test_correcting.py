@@ -83,10 +83,11 @@ def test_a_row_that_is_there_twice_goes_out_once(tmp_path, rows):
 
 
 def test_rows_that_were_never_learned_are_refused_though_arithmetic_would_let_them_go(site, rows):
-    m, files, elsewhere = site
+    m, _, elsewhere = site
     before = m.read_bytes()
-    rng = np.random.default_rng(5)
-    stranger = sheet(elsewhere / "stranger.csv", 0.1 * rng.standard_normal((4, 4)), [0, 1, 0, 1])
+    strange = 0.1 * np.random.default_rng(5).standard_normal((4, 4))
+    stranger = sheet(elsewhere / "stranger.csv", strange, [0, 1, 0, 1])
+    assert rm.load(m).unlearn(strange, [0, 1, 0, 1]).n_seen_ == 56  # (a memory alone cannot tell)
     with pytest.raises(rm.InputError, match=r"stranger\.csv.*4 of its rows.*--from.*--trust"):
         unlearn_tables(m, [stranger])
     X, y = rows

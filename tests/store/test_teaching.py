@@ -135,7 +135,7 @@ def test_a_piece_that_fails_half_way_leaves_the_model_as_it_was(tmp_path, rows, 
     with lesson(m, KIND) as taught:
         learner = taught.work.model.learner
         kept = content_of(learner)
-        with pytest.raises(rm.InputError, match="row 1201 of big.csv"):
+        with pytest.raises(rm.InputError, match=r"row 1201 of big\.csv"):
             taught.learn(big)
         assert taught.work.model.learner is learner and content_of(learner) == kept
         taught.learn(three[1])

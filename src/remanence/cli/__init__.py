@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from remanence import __version__
+from remanence.cli.bench import bench as bench_command
 from remanence.cli.compare import compare as compare_command
 from remanence.cli.evaluate import evaluate as evaluate_command
 from remanence.cli.inspect import inspect as inspect_command
@@ -41,6 +42,7 @@ app.command("merge", epilog="Example: remanence merge north.safetensors south.sa
 )
 app.command("inspect", epilog="Example: remanence inspect model.safetensors --json")(inspect_command)
 app.command("verify", epilog="Example: remanence verify --seed 7 --draw map.svg")(verify_command)
+app.command("bench", epilog="Example: remanence bench --quick --only memory")(bench_command)
 app.command("methods", epilog="Example: remanence methods --json")(methods_command)
 
 

@@ -1,0 +1,55 @@
+"""`remanence bench`: the benchmarks, which stand beside the package in its source tree and are not installed."""
+
+import json
+import sys
+from contextlib import redirect_stdout
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+import remanence
+from remanence.cli.options import AsJson
+from remanence.errors import MissingDependency
+
+WHERE = "benchmarks/"
+
+
+def bench(
+    only: Annotated[list[str] | None, typer.Option(help="A group, a benchmark, or a pattern; again for more.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few rounds, under a minute; nothing is kept.")] = False,
+    smoke: Annotated[bool, typer.Option("--smoke", help="Only see that all of them run; nothing is kept.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the numbers.", show_default="benchmarks/results for a full run")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Leave with 1 when a goal is missed.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure speed and memory as ratios to other libraries; from a clone of the source tree."""
+    root = source_tree()
+    arguments = [word for name in only or [] for word in ("--only", name)]
+    arguments += ["--quick"] * quick + ["--smoke"] * smoke + ["--strict"] * strict
+    sys.path.insert(0, str(root))
+    run = import_module("benchmarks.__main__").main
+    if not as_json:
+        raise typer.Exit(run([*arguments, *(["--out", str(out)] if out else [])]))
+    with TemporaryDirectory() as aside:
+        folder = out if out is not None else Path(aside)
+        with redirect_stdout(sys.stderr):
+            code = run([*arguments, "--out", str(folder)])
+        groups = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    typer.echo(json.dumps({"groups": groups}, ensure_ascii=False))
+    raise typer.Exit(code)
+
+
+def source_tree() -> Path:
+    """The folder that holds the benchmarks, or a refusal that says where they are."""
+    root = Path(remanence.__file__).resolve().parents[2]
+    if not (root / WHERE / "__main__.py").is_file():
+        raise MissingDependency(
+            f"expected to run from a clone of the source tree, which has the folder {WHERE}; the installed package "
+            f"has not: clone it and run `make bench` there"
+        )
+    return root
