@@ -34,7 +34,7 @@ class GradientProjection(LayerGuard):
     model : torch.nn.Module
         Made of Linear, Conv1d/2d/3d, Embedding, MultiheadAttention and norm modules, nested in any way. The scale,
         shift and running statistics of norm layers are held after the first task, and batch norms then answer with
-        their running statistics during training too.
+        their running statistics during training too. A layer with d inputs takes d² numbers of memory.
     energy : float or dict of layer name to float
         1 protects every direction old inputs use: old answers stay to rounding. Below 1 it protects the fewest
         directions that hold this share of each layer's input energy; `report()` says how far answers drifted.
@@ -114,7 +114,7 @@ class GradientProjection(LayerGuard):
             try:
                 for parameter in self._cover.kept:
                     if parameter.requires_grad:
-                        size = 0.1 * float(parameter.double().square().mean().sqrt())
+                        size = 0.1 * float(parameter.double().square().mean().sqrt()) or 0.01
                         step = torch.randn(parameter.shape, generator=noise, dtype=torch.float64, device="cpu") * size
                         parameter.add_(step.to(parameter))
                 for keeper in self._keepers(memory):
@@ -123,7 +123,7 @@ class GradientProjection(LayerGuard):
             finally:
                 for parameter, value in before_it.items():
                     parameter.copy_(value)
-        coarsest = max(float(torch.finfo(t.dtype).eps) for t in (*self._cover.kept, *before))
+        coarsest = max((float(torch.finfo(t.dtype).eps) for t in (*self._cover.kept, *before)), default=0.0)
         for a, b, c in zip(before, again, after, strict=True):
             if not a.numel():
                 continue

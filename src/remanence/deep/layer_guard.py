@@ -48,6 +48,9 @@ class LayerGuard(Guard):
         forward : callable, optional
             Called as forward(model, batch) where a batch holds more than inputs, for instance labels:
             ``guard.absorb(loader, lambda model, batch: model(batch[0]))``.
+
+        Where several processes train a DistributedDataParallel model, make the guard of that: each process absorbs its
+        own share, at the buffers of the first, and all of them end with the same memory of all shares.
         """
         self._cover = self._covered()
         self._warn_if_moved("what they answer now is what will be kept", stacklevel=3)
@@ -61,7 +64,10 @@ class LayerGuard(Guard):
             seen = seen.gathered(device)
         if not seen.seen:
             raise InputError(
-                "expected at least one batch with inputs for the guarded layers, got none; was a generator used up?"
+                "expected batches that reach the guarded layers, got none that did; are they empty, or are layers not "
+                "called as modules?"
+                if seen.begun
+                else "expected at least one batch of inputs to absorb, got none; was a generator used up?"
             )
         new = extended(self._memory, seen, {name: self._restrain(name, roots) for name, roots in seen.roots.items()})
         with together(device):

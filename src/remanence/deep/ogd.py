@@ -35,7 +35,7 @@ from remanence.deep.guard import Forward, Guard, Keeper, call_model, check_saved
 from remanence.deep.guard_report import GradientReport
 from remanence.deep.restraint import Hold
 from remanence.deep.vector_grip import VectorGrip, restricted
-from remanence.deep.watching import checked
+from remanence.deep.watching import as_in_the_first, checked
 from remanence.errors import InputError
 
 
@@ -122,6 +122,8 @@ class OGD(Guard):
         self._check_model()
         self._warn_if_moved("what it answers now is what will be kept")
         names, size = self._flat.names, self._flat.size
+        if self._distributed:
+            as_in_the_first(self.model)
         pieces = (G for batch in checked(batches) for G in gradient_rows(self.model, names, batch, forward, self.of))
         new, rows = spectrum_of(pieces, size, self._bound)  # (D1)
         if not rows:

@@ -116,7 +116,7 @@ def a_nan(x):
 BATCHES = {
     "none": (lambda x: [], "at least one batch"),
     "a used generator": (lambda x: iter(()), "generator used up"),
-    "no rows": (lambda x: [x[:0]], "at least one batch"),
+    "no rows": (lambda x: [x[:0]], "none that did; are they empty"),
     "one tensor": (lambda x: x, r"got Tensor; for a single batch pass \[batch\]"),
     "nothing": (lambda x: None, "got NoneType"),
     "a data set": (lambda x: torch.utils.data.TensorDataset(x), "got TensorDataset"),
@@ -178,6 +178,22 @@ class Functional(nn.Module):
         if self.table is not None:
             return self.layer(self.table(x)) @ self.table.weight.T
         return nn.functional.linear(torch.tanh(self.layer(x)), self.layer.weight.T)
+
+
+def test_layers_that_are_not_called_as_modules_are_not_taken_for_protected(rows):
+    class Around(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(6, 5), nn.Linear(5, 2)
+
+        def forward(self, x):
+            return self.last.forward(self.first.forward(x) if x.shape[0] == 1 else self.first(x))
+
+    guard = rm.deep.GradientProjection(Around().double())
+    with pytest.raises(rm.InputError, match="called as modules"):
+        guard.absorb([rows(1, 6)])
+    with pytest.raises(rm.InputError, match="a trial step"):
+        guard.absorb([rows(2, 6)])
 
 
 @pytest.mark.parametrize("table", [True, False])
