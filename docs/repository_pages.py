@@ -20,6 +20,7 @@ PAGES = {  # where it lies in the repository → where it lies in the site
     "CHANGELOG.md": "changelog.md",
 }
 CARDS = {f"experiments/cards/{card.name}": f"cards/{card.name}" for card in (ROOT / "experiments/cards").glob("*.md")}
+WIDE = ("benchmarks/", "experiments/cards/")  # tables that need the room of the table of contents
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#:]+)((?:#[^)]*)?)\)")
 
 
@@ -40,6 +41,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             text += (
                 "\n\n## Cards\n\n" + "\n".join(f"- [{_heading(ROOT / s)}]({CARDS[s]})" for s in sorted(CARDS)) + "\n"
             )
+        if source.startswith(WIDE):
+            text = "---\nhide: [toc]\n---\n\n" + text
         files.append(File.generated(config, place, content=text))
     for picture in (ROOT / "experiments/cards").glob("*.svg"):
         files.append(File.generated(config, f"cards/{picture.name}", abs_src_path=str(picture)))

@@ -6,6 +6,7 @@ A ```python block is executed after those above it on its page, a ```sh block by
 """
 
 import contextlib
+import doctest
 import importlib
 import importlib.util
 import inspect
@@ -87,13 +88,22 @@ def test_the_api_reference_has_every_public_name():
     public = {n for n in rm.__all__ if not inspect.ismodule(getattr(rm, n))}
     for room in ROOMS:
         public |= {f"{room}.{n}" for n in importlib.import_module(f"remanence.{room}").__all__ if n not in public}
-    missing = {n for n in public if n not in described and n.rpartition(".")[2] not in rm.__all__}
+    missing = {n for n in public if n.rpartition(".")[2] not in {d.rpartition(".")[2] for d in described}}
     assert not missing - {"evaluation.metrics"}
     for name in described:  # and nothing that does not exist
-        thing = rm
-        for part in name.split("."):
-            thing = getattr(thing, part) if part in dir(thing) else importlib.import_module(f"{thing.__name__}.{part}")
-        assert inspect.getdoc(thing), name
+        room, _, last = name.rpartition(".")
+        home = getattr(rm, room) if room in rm.__all__ else importlib.import_module(f"remanence.{room}".rstrip("."))
+        assert inspect.getdoc(getattr(home, last)), name
+
+
+def test_examples_in_docstrings_print_what_they_say():
+    torch = pytest.importorskip("torch")
+    runner, asked = doctest.DocTestRunner(), []
+    for thing in (rm.RLS, rm.deep.GradientProjection, rm.deep.OGD):  # (that of fit_stream runs with its own tests)
+        torch.manual_seed(0)
+        found = [e for e in doctest.DocTestFinder(recurse=False).find(thing, thing.__name__, globs={}) if e.examples]
+        asked += [runner.run(example) for example in found]
+    assert len(asked) == 3 and not any(result.failed for result in asked)
 
 
 def test_the_site_builds_without_a_warning_and_asks_nobody_for_anything(tmp_path):

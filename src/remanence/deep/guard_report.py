@@ -16,6 +16,7 @@ class LayerReport:
 
     @property
     def capacity(self) -> float:
+        """The share of the layer's input space that is used up, 0 to 1."""
         return self.used / self.inputs
 
 
@@ -51,6 +52,7 @@ class GradientReport:
 
     @property
     def capacity(self) -> float:
+        """The share of the memory's room that is used up, 0 to 1."""
         return self.rank / self.bound
 
     def __str__(self) -> str:

@@ -170,7 +170,14 @@ class _Softmax(_Scoring, ABC):
 class Finetune(_Softmax):
     """Naive fine-tuning: a linear softmax model trained by SGD on each block alone; it forgets what it is not shown.
 
-    `step` is in units of 1/mean ‖x‖²; each `partial_fit` makes `epochs` passes in mini-batches of `batch` rows.
+    Parameters
+    ----------
+    step : float
+        In units of 1/mean ‖x‖²; below 4 it cannot diverge.
+    epochs, batch : int
+        Each `partial_fit` makes so many passes, in mini-batches of so many rows.
+    seed : int
+        Decides the order of rows.
     """
 
     def __init__(self, step: float = 2.0, epochs: int = 20, batch: int = 32, seed: int = 0) -> None:
@@ -184,6 +191,13 @@ class Replay(_Softmax):
     """Fine-tuning that rehearses: beside every mini-batch as many rows drawn from a reservoir of `memory` past ones.
 
     The reservoir is a uniform sample of all rows seen before this call, whatever their number (algorithm R).
+
+    Parameters
+    ----------
+    memory : int
+        How many rows are kept.
+    step, epochs, batch, seed
+        As in Finetune.
     """
 
     memory_rows_: Array  # (≤ memory, d)
@@ -245,7 +259,10 @@ def _scores_available(joint: "Joint") -> bool:
 class Joint(_Baseline):
     """The ceiling: keep every row and train `estimator` on all of them anew at each call.
 
-    The default is scikit-learn's RidgeClassifier(alpha=1.0). A single class is answered without asking the estimator.
+    Parameters
+    ----------
+    estimator : classifier, optional
+        By default scikit-learn's RidgeClassifier(alpha=1.0). A single class is answered without asking it.
     """
 
     rows_: Array

@@ -76,5 +76,6 @@ class RandomFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return f"random:{self.width}:{self.seed}:{self.activation}:{self.scale:g}"
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """random0, random1, …"""
         check_is_fitted(self, "n_features_in_")
         return np.array([f"random{i}" for i in range(self.width)], dtype=object)

@@ -19,7 +19,23 @@ ANNOTATED = 15  # more tasks than this and the numbers in a picture become unrea
 
 @dataclass(frozen=True, eq=False)
 class ErrorMatrix:
-    """Errors of every task (row) after every step of the stream (column), and how long each step took."""
+    """Errors of every task (row) after every step of the stream (column), and how long each step took.
+
+    Parameters
+    ----------
+    values : array (T, T + 1)
+        values[i, j] is the error on task i + 1 of the model after j tasks; column 0 is the model before any task.
+    names : sequence of str
+        Of the tasks.
+    loss : str
+        What the errors count.
+    seconds : array (T,)
+        How long each task took to learn, NaN where unknown.
+    learner : str
+        Who learned.
+    memory : float
+        Bytes that the learner carries after the last task, NaN where unknown.
+    """
 
     values: Array  # (T, T + 1)
     names: tuple[str, ...] = ()

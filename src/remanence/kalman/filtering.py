@@ -23,8 +23,13 @@ WIDE = 64  # from this many numbers a step (series × features) on, matrix produ
 def filter(model: LinearGaussian, Y: Any, form: str = "covariance") -> Filtered:
     """θ_{t|t} and θ_{t|t−1} for all t, and the log-likelihood; NaN entries of Y are missing.
 
-    Y (T, m), a list of one array a step, or (N, T, m): N series of one model, results then have a leading N.
-    `form="root"` carries a square root of the covariance: slower, and sound where rounding eats the other one.
+    Parameters
+    ----------
+    model : LinearGaussian
+    Y : array (T, m) or (N, T, m), or a list of one array a step
+        The answers; N series of one model give results with a leading N.
+    form : "covariance" or "root"
+        "root" carries a square root of the covariance: slower, and sound where rounding eats the other one.
     """
     check_model(model)
     if form not in FORMS:

@@ -34,7 +34,14 @@ NO_DRIFT = 1e-12  # part of the drift's size that a direction without drift is t
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned:
-    """A model, and how it got better."""
+    """A model, and how it got better.
+
+    Attributes
+    ----------
+    model : LinearGaussian
+    logliks : array (iterations + 1,)
+        Of all series together: at the start, then after every iteration.
+    """
 
     model: LinearGaussian
     logliks: Array  # (iterations + 1,) of all series together: at the start, then after every iteration
@@ -50,9 +57,22 @@ def learn(
 ) -> Learned:
     """The model that makes Y (T, m) or (N, T, m) more likely than the one given, by EM; NaN is missing.
 
-    `parts` are learned, the rest stays; they must be constant. `shape` asks for a "diagonal" or "scalar" (times I) A, Q
-    or R, into which the start is brought first. Stops when an iteration gains less than `tolerance` of the
-    log-likelihood, and before one that would lose. A part that is zero at the start stays so.
+    A part that is zero at the start stays so.
+
+    Parameters
+    ----------
+    model : LinearGaussian
+        Where to start.
+    Y : array
+        The answers.
+    iterations : int
+        At most so many.
+    parts : sequence of str
+        What is learned, of "A", "Q", "R", "mean", "cov"; it must be constant. The rest stays.
+    shape : dict, optional
+        Asks for a "diagonal" or "scalar" (times I) A, Q or R, into which the start is brought first.
+    tolerance : float
+        Stop when an iteration gains less than this share of the log-likelihood, and before one that would lose.
     """
     check_model(model)
     answers = check_answers(model, Y)

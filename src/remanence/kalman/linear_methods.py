@@ -22,7 +22,19 @@ from remanence.methods.protocol import Method
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linearized:
-    """The path of θ, what was missed on the way, and how far it led."""
+    """The path of θ, what was missed on the way, and how far it led.
+
+    Attributes
+    ----------
+    path : array (T + 1, d)
+        θ after every sample, the start first.
+    errors : array (T,)
+        y_t − f_t(θ) before sample t was learned.
+    distance : array (T + 1,)
+        ‖θ − start‖ along the path.
+    state
+        The state of the method at the end.
+    """
 
     path: Array  # (T + 1, d) θ⁰ first
     errors: Array  # (T,) y_t − f_t(θ^{t−1})

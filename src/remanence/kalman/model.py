@@ -36,9 +36,21 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearGaussian:
-    """Each of A, Q (d, d), X (m, d), R (m, m) constant or with a leading axis T; X and R also as lists with own m.
+    """Tasks whose models drift: θ_t = A θ_{t−1} + N(0, Q), y_t = X θ_t + N(0, R).
 
-    A[t], Q[t] lead into step t (A[0], Q[0] are not used); `mean` and `cov` are those of θ at the first step.
+    Each of A, Q, X, R is constant or has a leading axis T; A[t], Q[t] lead into step t (A[0], Q[0] are not used).
+
+    Parameters
+    ----------
+    A, Q : array (d, d) or (T, d, d)
+        How models move from task to task, and the covariance of what moves them besides; Q may be singular, or 0.
+    X : array (m, d) or (T, m, d), or a list of arrays with their own m
+        The rows that each task shows.
+    R : array (m, m) or (T, m, m), or a list
+        The covariance of the noise in the answers.
+    mean : array (d,)
+    cov : array (d, d)
+        Of θ at the first step.
     """
 
     A: Any

@@ -11,7 +11,19 @@ from remanence.kalman.model import LinearGaussian
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Filtered:
-    """θ at every step given the answers up to it, and given those before it."""
+    """θ at every step given the answers up to it, and given those before it; N series have a leading N.
+
+    Attributes
+    ----------
+    mean, cov : array (T, d), (T, d, d)
+        θ_{t|t}, Σ_{t|t}: given the answers up to step t.
+    predicted_mean, predicted_cov : array (T, d), (T, d, d)
+        θ_{t|t−1}, Σ_{t|t−1}: given those before it.
+    logliks : array (T,)
+        log p(y_t | y_0 … y_{t−1}); `loglik` is their sum.
+    model : LinearGaussian
+        The model that was filtered; for `extended` the linearised one.
+    """
 
     mean: Array  # (T, d) θ_{t|t}
     cov: Array  # (T, d, d) Σ_{t|t}
@@ -31,12 +43,21 @@ class Filtered:
 
     @property
     def many(self) -> bool:
+        """Whether these are several series, with a leading axis N."""
         return self.mean.ndim == 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Smoothed:
-    """θ at every step given all answers."""
+    """θ at every step given all answers.
+
+    Attributes
+    ----------
+    mean, cov : array (T, d), (T, d, d)
+        θ_{t|T}, Σ_{t|T}.
+    gain : array (T − 1, d, d)
+        L_t: the covariance of θ_{t+1} and θ_t given all answers is cov[t+1] @ gain[t].T.
+    """
 
     mean: Array  # (T, d) θ_{t|T}
     cov: Array  # (T, d, d) Σ_{t|T}
@@ -45,7 +66,12 @@ class Smoothed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forecast:
-    """θ at the steps after the last, given all answers."""
+    """θ at the steps after the last, given all answers.
+
+    Attributes
+    ----------
+    mean, cov : array (steps, d), (steps, d, d)
+    """
 
     mean: Array  # (steps, d)
     cov: Array  # (steps, d, d)

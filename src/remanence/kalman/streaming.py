@@ -85,11 +85,21 @@ class KalmanState:
 class Kalman(Method[KalmanState]):
     """A filter over tasks whose models drift; one call of `update` is one task.
 
-    `drift` is the covariance Q of what changes from task to task: a number (times I), one number a feature, a matrix,
-    or "auto": one forgetting coefficient, learned from how well each of a bank of eight foretells the tasks (eight
-    times the cost and memory). `noise` is the variance of an answer, 1/`ridge` that of a weight before the first task.
-    The last `lag` tasks are kept, for `smoothed`. Drift means that old tasks no longer hold, and "auto" follows what
-    foretells the next task: where every task brings new classes and no old ones, both forget the old; use RLS there.
+    Drift means that old tasks no longer hold, and "auto" follows what foretells the next task: where every task brings
+    new classes and no old ones, both forget the old; use RLS there.
+
+    Parameters
+    ----------
+    drift : float, array or "auto"
+        Q, the covariance of what changes from task to task: a number (times I), one number a feature, or a matrix.
+        "auto" learns one forgetting coefficient from how well each of a bank of eight foretells the tasks (eight times
+        the cost and memory).
+    noise : float
+        The variance of an answer.
+    ridge : float
+        One over the variance of a weight before the first task.
+    lag : int
+        How many past tasks to keep, for `smoothed`.
     """
 
     drift: Any

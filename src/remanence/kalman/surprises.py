@@ -20,7 +20,19 @@ from remanence.memory.gaussian import CONFLICT, SEEN, gain
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Innovations:
-    """What every task brought that the tasks before it did not foretell."""
+    """What every task brought that the tasks before it did not foretell.
+
+    Attributes
+    ----------
+    errors : array (T, m)
+        y_t less what was foretold; NaN where an answer is missing.
+    squares : array (T,)
+        Their normalised squares, under the model χ² with `degrees` degrees of freedom; 0 for a task without answers.
+    degrees : array (T,)
+        The answers that could have been off.
+    pvalues : array (T,)
+        The chance of a square at least as large, were the model right.
+    """
 
     errors: Array  # (T, m) NaN where missing
     squares: Array  # (T,) normalised; 0 for a task without answers, infinite for one that is impossible

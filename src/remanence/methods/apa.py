@@ -35,7 +35,16 @@ class APAState:
 
 @dataclass(frozen=True, slots=True)
 class APA(Method[APAState]):
-    """Replays the last `buffer` samples (None: all) as constraints beside the new one."""
+    """Replays the last samples as constraints beside the new one.
+
+    Parameters
+    ----------
+    buffer : int or None
+        How many old samples are met again with each new one. None keeps all, in the directions they span: then a
+        stream that one model fits ends at the solution nearest the start.
+    step : float, sequence of float or callable
+        γ: the share of a sample's error that is mended. One number, one a sample, or a function of t = 1, 2, …
+    """
 
     buffer: int | None = 8
     step: float | Sequence[float] | Callable[[int], float] = 1.0

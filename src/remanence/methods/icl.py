@@ -29,7 +29,15 @@ class ICLState:
 
 @dataclass(frozen=True, slots=True)
 class ICL(Method[ICLState]):
-    """Each new sample is solved exactly and no old answer moves; a sample the past decides changes nothing."""
+    """Solves each new sample exactly and moves no old answer; a sample that the past decides changes nothing.
+
+    On samples that contradict each other the oldest are right.
+
+    Parameters
+    ----------
+    tolerance : float
+        A sample counts as decided by the past when less than this share of it points in a new direction.
+    """
 
     tolerance: float = 1e-9
 

@@ -28,7 +28,16 @@ class LMSState:
 
 @dataclass(frozen=True, slots=True)
 class LMS(Method[LMSState]):
-    """Projects onto each sample's constraint in turn; `normalized=False` is the raw gradient step γ x e."""
+    """Mends each sample in turn by the smallest change, and remembers no other.
+
+    Parameters
+    ----------
+    step : float, sequence of float or callable
+        γ: the share of a sample's error that is mended. One number, one a sample, or a function of t = 1, 2, …
+        (`rm.steps` has rules). Normalized steps between 0 and 2 cannot diverge; single ones may be larger.
+    normalized : bool
+        False takes the raw gradient step γ x e, without the division by ‖x‖².
+    """
 
     step: float | Sequence[float] | Callable[[int], float] = 1.0
     normalized: bool = True

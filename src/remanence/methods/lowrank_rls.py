@@ -57,7 +57,15 @@ class LowRankState:
 
 @dataclass(frozen=True, slots=True)
 class LowRankRLS(SoftMethod):
-    """Least squares over all samples within their `rank` strongest directions: memory d·rank instead of d²."""
+    """Least squares over all samples within their strongest directions: memory d·rank instead of d².
+
+    Parameters
+    ----------
+    rank : int
+        How many directions to keep; `dropped(state)` says what share of the samples found no room.
+    ridge : float or "auto"
+        λ, as in RLS.
+    """
 
     rank: int = 500
     ridge: float | Literal["auto"] = 1.0

@@ -12,7 +12,15 @@ from remanence.errors import InputError
 
 
 def min_norm(X: Any, Y: Any, start: Any = None) -> Array:
-    """The least-squares solution W (d, c) of X W = Y nearest to `start`."""
+    """The least-squares solution W (d, c) of X W = Y nearest to `start`.
+
+    Parameters
+    ----------
+    X : array (n, d)
+    Y : array (n, c)
+    start : array (d, c), optional
+        θ⁰, by default 0: then it is the solution of smallest norm.
+    """
     from scipy.linalg import lstsq
 
     X, Y = check_numbers(X, "X", np.float64), check_numbers(Y, "Y", np.float64)

@@ -31,7 +31,15 @@ class OGDState:
 
 @dataclass(frozen=True, slots=True)
 class OGD(Method[OGDState]):
-    """Gradient steps of any size that leave every old answer where it is."""
+    """Takes gradient steps of any size that leave every old answer where it is.
+
+    Parameters
+    ----------
+    step : float, sequence of float or callable
+        γ: the share of a sample's error that is mended. One number, one a sample, or a function of t = 1, 2, …
+    tolerance : float
+        A sample brings no new direction when less than this share of it points in one.
+    """
 
     step: float | Sequence[float] | Callable[[int], float] = 1.0
     tolerance: float = 1e-9

@@ -31,7 +31,15 @@ class ORFitState:
 
 @dataclass(frozen=True, slots=True)
 class ORFit(Method[ORFitState]):
-    """Each new sample is solved exactly, with at most `rank` directions remembered."""
+    """Solves each new sample exactly, with at most `rank` directions remembered.
+
+    Parameters
+    ----------
+    rank : int or None
+        How many directions to keep, the strongest ones. None keeps all, and is ICL.
+    tolerance : float
+        A sample counts as decided by the past when less than this share of it points in a new direction.
+    """
 
     rank: int | None = None
     tolerance: float = 1e-9

@@ -42,8 +42,29 @@ RENEWED = 100.0  # a prior that has faded to nothing is put back to this many ti
 class RLS(SoftMethod):
     """Least squares over every sample so far, exact at every moment.
 
-    `forget` below 1 lets old samples fade, above 1 emphasises them, 0 demands exact constraints. `floor` is a part of
-    the prior that never fades: with `forget` below 1 the weight of the prior is max(λβᵗ, floor).
+    With `forget=1` the order of samples is free, and what was learned can be changed: `remove`, `merge`, `with_ridge`.
+
+    Parameters
+    ----------
+    ridge : float or "auto"
+        λ: how strongly the weights are drawn to the start. "auto" takes the one of largest evidence whenever asked.
+    forget : float
+        β: 1 keeps all samples alike, below 1 old ones fade, above 1 they weigh more than new ones, and 0 demands that
+        every sample is met exactly (a contradiction is refused).
+    floor : float
+        A part of the prior that never fades: with `forget` below 1 the prior weighs max(λβᵗ, floor).
+
+    Examples
+    --------
+    >>> import numpy as np, remanence as rm
+    >>> X, Y = np.eye(3), np.array([[1.0], [2.0], [3.0]])
+    >>> rls = rm.RLS(ridge=1.0)
+    >>> state = rls.update(rls.init(features=3, outputs=1), X, Y)
+    >>> rls.weights(state).ravel().round(6).tolist()
+    [0.5, 1.0, 1.5]
+    >>> without = rls.remove(state, X[:1], Y[:1])
+    >>> rls.weights(without).ravel().round(6).tolist()
+    [0.0, 1.0, 1.5]
     """
 
     ridge: float | Literal["auto"] = 1.0

@@ -33,6 +33,7 @@ class Run:
 
     @property
     def tasks(self) -> tuple[str, ...]:
+        """The names of the tasks, in the order they were learned."""
         return self.outcomes[0].matrix.names
 
     @property

@@ -117,12 +117,15 @@ class Locked:
         self.path = path
 
     def exists(self) -> bool:
+        """Whether there is a file yet."""
         return self.path.exists()
 
     def read(self, features: Any = None, model: Any = None) -> ModelFile:
+        """What the file holds; see `read`."""
         return read(self.path, features, model)
 
     def write(self, model: ModelFile) -> None:
+        """Put this in the place of what the file holds, in one piece."""
         buffers = to_buffers(model)
         if self.path.is_dir():
             raise FileError(f"expected {self.path} to be a file, got a folder; name the model file inside it")
