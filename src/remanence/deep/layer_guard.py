@@ -41,6 +41,9 @@ class LayerGuard(Guard):
     def absorb(self, batches: Iterable[Any], forward: Forward = call_model) -> GuardReport:
         """Protect the inputs of the task just learned, at the weights of now.
 
+        Where several processes train a DistributedDataParallel model, make the guard of that: each process absorbs its
+        own share, at the buffers of the first, and all of them end with the same memory of all shares.
+
         Parameters
         ----------
         batches : iterable
@@ -48,9 +51,6 @@ class LayerGuard(Guard):
         forward : callable, optional
             Called as forward(model, batch) where a batch holds more than inputs, for instance labels:
             ``guard.absorb(loader, lambda model, batch: model(batch[0]))``.
-
-        Where several processes train a DistributedDataParallel model, make the guard of that: each process absorbs its
-        own share, at the buffers of the first, and all of them end with the same memory of all shares.
         """
         self._cover = self._covered()
         self._warn_if_moved("what they answer now is what will be kept", stacklevel=3)
