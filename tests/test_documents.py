@@ -43,9 +43,9 @@ def test_code_blocks_run_and_print_what_they_say(path, tmp_path, monkeypatch):
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 exec(compile(block, str(path), "exec"), names)
             printed = out.getvalue()
-        elif kind == "sh":
+        elif kind == "sh" and path.parent != ROOT:  # (test_first_steps.py runs those of the README)
             printed = said_by_bash(block)
-        else:
+        elif kind == "text":
             assert printed == block
             shown += 1
     assert shown
