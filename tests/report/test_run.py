@@ -1,6 +1,7 @@
 """A run is a value: it says its figures, and saving and loading changes nothing."""
 
 import json
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -140,3 +141,12 @@ def test_comparing_certifies_when_asked():
     direct = rm.certify(rm.ContinualClassifier(rm.RLS()), stream)
     assert [c.status for c in run.outcomes[0].certificates] == [c.status for c in direct]
     assert run.outcomes[0].certificates[0].holds and run.relations and all(c.holds for c in run.relations)
+
+
+def test_a_large_stream_is_certified_only_if_asked(monkeypatch):
+    monkeypatch.setattr(import_module("remanence.report.compare"), "CERTIFIED", 1000)
+    contenders, stream = [Contender("rls", "RLS", rm.ContinualClassifier(rm.RLS()))], rm.streams.digits(5)[:2]
+    run = compare(contenders, stream, certified=None)
+    assert not run.outcomes[0].certificates and "--certify" in run.notes[-1]
+    assert compare(contenders, stream[:1], certified=True).outcomes[0].certificates
+    assert compare(contenders, stream, certified=False).relations == ()
