@@ -1,0 +1,99 @@
+"""The experiments with networks run from end to end on small made-up images, and choose settings without test rows."""
+
+import numpy as np
+import pytest
+import torch
+
+import remanence as rm
+from experiments import data, disjoint_mnist, networks, permuted_mnist
+
+
+def made_up(*_):
+    """600 + 100 noisy images of ten patterns; the test rows are of another brightness, so that no one takes them."""
+    rng = np.random.default_rng(0)
+    patterns = rng.integers(0, 200, (10, 784))
+    split = []
+    for rows in (600, 100):
+        y = np.arange(rows, dtype=np.uint8) % 10
+        split += [np.clip(patterns[y] + rng.normal(0, 30, (rows, 784)), 0, 255).astype(np.uint8), y]
+    return tuple(split)
+
+
+def doubled(item):
+    return 2 * item
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(data, "mnist", made_up)
+
+
+def test_a_network_of_a_seed_is_the_same_and_leaves_the_global_generator_alone():
+    before = torch.get_rng_state()
+    first, second = (networks.seeded(permuted_mnist.network, 3) for _ in range(2))
+    other = networks.seeded(permuted_mnist.network, 4)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(first[0].weight, second[0].weight) and not torch.equal(first[0].weight, other[0].weight)
+
+
+def test_rows_kept_aside_are_no_training_rows():
+    X, y = np.arange(50.0)[:, None], np.arange(50)
+    kept, y_kept, aside, y_aside = networks.set_aside(X, y, 10, seed=0)
+    assert len(kept) == 40 and sorted([*y_kept, *y_aside]) == list(range(50))
+    assert (kept[:, 0] == y_kept).all() and (aside[:, 0] == y_aside).all()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_rows_of_a_table_come_back_under_their_own_names(processes):
+    assert networks.side_by_side(doubled, [3, 1, 2], "doubling", processes) == {3: 6, 1: 2, 2: 4}
+
+
+def test_figures_are_read_from_the_error_matrix():
+    values = [[0.9, 0.1, 0.3], [0.8, 0.7, 0.2]]  # after 0, 1 and 2 tasks
+    matrix = rm.ErrorMatrix(np.array(values), loss="zero_one")
+    name, right, transfer, learned, _, _ = networks.line("method", matrix)
+    assert (name, right, transfer, learned) == ("method", "75.00 %", "-20.00 %", "85.00 %")
+    tasks = [rm.Task("a", np.ones((n, 1)), np.ones(n, int)) for n in (30, 10)]
+    assert networks.right_rows(matrix, tasks) == pytest.approx((30 * 0.7 + 10 * 0.8) / 40)
+
+
+def test_permuted_card(monkeypatch, tmp_path):
+    monkeypatch.setattr(permuted_mnist, "QUICK", permuted_mnist.Size(2, 300, 1, 5, 1))
+    monkeypatch.setattr(permuted_mnist, "DAMPINGS", (1.0, 100.0))
+    card = permuted_mnist.make(True, tmp_path)
+    assert [len(table.rows) for table in card.tables] == [6, 2] and card.holds
+    card.write(tmp_path, "command", 1.0)
+
+
+def test_permuted_claims_follow_the_figures():
+    good = np.column_stack([np.full(3, 0.9), np.full((3, 3), 0.06)])
+    bad = good.copy()
+    bad[:2, -1] = 0.2
+    holds = [permuted_mnist._claims(rm.ErrorMatrix(values, loss="zero_one")) for values in (good, bad)]
+    assert all(claim.holds for claim in holds[0]) and not any(claim.holds for claim in holds[1])
+
+
+def test_disjoint_card_chooses_on_training_rows(monkeypatch, tmp_path):
+    setting = disjoint_mnist.Setting(10.0, 0.05, 0.01, 1, False)
+    useless = disjoint_mnist.Setting(10.0, 1e-9, 1e-9, 1, True)
+    size = disjoint_mnist.Size(300, 1, {2: (useless, setting)})
+    monkeypatch.setattr(disjoint_mnist, "QUICK", size)
+    monkeypatch.setattr(disjoint_mnist, "WIDTH", 40)
+    card = disjoint_mnist.make(True, tmp_path)
+    compared, choices = card.tables
+    assert len(compared.rows) == 4 and len(choices.rows) == 2
+    shares = [float(row[2].rstrip(" %")) for row in choices.rows]
+    assert shares[1] > shares[0]
+    rows = disjoint_mnist.stream_of(size, tmp_path, 2, judged_by_test=False)
+    train = made_up()[0][:300] / np.float32(255)
+    assert all((train == row).all(axis=1).any() for task in rows for row in task.X_test)
+    card.write(tmp_path, "command", 1.0)
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_owm_absorbs_ahead_where_the_setting_says_so(monkeypatch, ahead):
+    monkeypatch.setattr(disjoint_mnist, "WIDTH", 40)
+    learner = disjoint_mnist.OWMLearner(disjoint_mnist.Setting(1.0, 0.01, 0.001, 1, ahead))
+    X, y, _, _ = made_up()
+    learner.partial_fit(X[:100] / np.float32(255), y[:100].astype(int))
+    assert learner.guard.report().layers[0].rows == (200 if ahead else 100)
