@@ -25,7 +25,23 @@ ERROR_RATE = 1e-6  # of a statistical certificate: how often chance alone makes 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Evidence for one claim; `unmet` names the condition that kept it from applying, if one did."""
+    """Evidence for one claim; printing it gives a sentence.
+
+    Parameters
+    ----------
+    claim, source : str
+        What is said, and where the paper says it.
+    conditions : tuple of str
+        Under which it was measured.
+    measured, allowed : float
+        It holds when the first is at most the second.
+    kind : "identity", "bound" or "statistical"
+        Equal up to rounding, an inequality, or a mean over seeds within its interval.
+    name : str
+        Of the function that checked it.
+    unmet : str
+        The condition that kept it from applying, if one did.
+    """
 
     claim: str
     source: str

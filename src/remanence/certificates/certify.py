@@ -42,9 +42,18 @@ MOVES_TOO = "joint training does not answer every sample exactly, and moves old 
 def certify(learner: Any, stream: Iterable[Task], seed: int = 0, progress: bool | None = None) -> list[Certificate]:
     """Train a fresh copy of the learner on the stream, and return one certificate for each guarantee.
 
-    `learner` is what `evaluate` takes: an estimator or a method. Each certificate has a `status`: "holds", "fails", or
-    "does not apply" with the condition that is not met in `unmet`. The learner itself is left alone; where it draws
-    random numbers without a seed of its own, its copies begin at `seed`.
+    Each certificate has a `status`: "holds", "fails", or "does not apply" with the condition that is not met in
+    `unmet`. The learner itself is left alone.
+
+    Parameters
+    ----------
+    learner : estimator or method
+        What `evaluate` takes.
+    stream : list of Task
+    seed : int
+        Where the copies begin if the learner draws random numbers without a seed of its own.
+    progress : bool, optional
+        Forces the bar on or off.
     """
     run = train(learner, stream, check_count(seed, "seed", 0), progress)
     if run.model is None:

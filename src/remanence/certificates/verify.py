@@ -21,8 +21,19 @@ def verify(
 ) -> list[Certificate]:
     """One certificate a claim: its worst case over at most this many data sets, the hard ones first.
 
-    `claims` are names, all of them if None. The data of a claim depend on the seed and on its name alone, so asking for
-    one claim finds what asking for all of them finds. `progress` forces the bar on or off.
+    The data of a claim depend on the seed and on its name alone, so asking for one claim finds what asking for all of
+    them finds.
+
+    Parameters
+    ----------
+    seed : int
+        Decides the random data.
+    instances : int
+        At most so many data sets a claim.
+    claims : list of str, optional
+        Names of claims; all of them if None.
+    progress : bool, optional
+        Forces the bar on or off.
     """
     seed, instances = check_count(seed, "seed", 0), check_count(instances, "instances")
     chosen = _chosen(claims)

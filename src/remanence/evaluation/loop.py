@@ -29,13 +29,22 @@ def evaluate(
 ) -> ErrorMatrix:
     """The error matrix of a fresh copy of `learner` on the stream.
 
-    `learner` is an estimator (`partial_fit`, `predict`) or a method (`init`, `update`, `predict`). `loss` is
-    "zero_one", "squared", a function of (prediction, target) or, if None, what suits the learner and the targets.
-    `test=False` asks the training rows instead of the test rows. `progress` forces the bar on or off.
-    `record`, an empty list, gets each column as soon as it is known; given what an earlier run had recorded, and a
-    learner that goes on where that run ended, only what is missing is learned and asked.
-
     A learner that cannot predict before its first task is counted as wrong on every label and as 0 on every number.
+
+    Parameters
+    ----------
+    learner : estimator or method
+        With `partial_fit` and `predict`, or with `init`, `update` and `predict`.
+    stream : list of Task
+    loss : "zero_one", "squared" or callable, optional
+        A callable gets (prediction, target); by default what suits the learner and the targets.
+    progress : bool, optional
+        Forces the bar on or off.
+    test : bool
+        False asks the training rows instead of the test rows.
+    record : list, optional
+        An empty list gets each column as soon as it is known; given what an earlier run had recorded, and a learner
+        that goes on where that run ended, only what is missing is learned and asked.
     """
     learner, tasks = check_learner(learner), check_stream(stream)
     lessons: Rows = [(task.X, task.Y) for task in tasks]

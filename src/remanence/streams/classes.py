@@ -23,8 +23,19 @@ def split_classes(
 ) -> list[Task]:
     """Any labelled rows as a stream of `tasks` tasks, each with its own share of the classes.
 
-    The classes come in sorted order, or in `order`, a permutation of them. A fraction `test` of each class is set
-    aside for testing, unless test rows are given.
+    Parameters
+    ----------
+    X : array (n, d)
+    y : array (n,)
+        Labels.
+    tasks : int
+    test : float
+        The share of each class set aside for testing, unless X_test and y_test are given.
+    seed : int
+        Decides which rows are set aside.
+    order : sequence, optional
+        The classes in the order they come; sorted by default.
+    X_test, y_test : array, optional
     """
     tasks, seed = check_count(tasks, "tasks"), check_count(seed, "seed", 0)
     X, y = pair(X, y, "X", "y")

@@ -14,7 +14,19 @@ from remanence.streams.task import Task, as_rows
 def permuted(
     X: Any, y: Any, tasks: int, test: float = 0.25, seed: int = 0, X_test: Any = None, y_test: Any = None
 ) -> list[Task]:
-    """A stream in which every task shuffles the columns by its own fixed permutation; the first leaves them alone."""
+    """A stream in which every task shuffles the columns by its own fixed permutation; the first leaves them alone.
+
+    Parameters
+    ----------
+    X : array (n, d)
+    y : array (n,)
+    tasks : int
+    test : float
+        The share of rows set aside for testing, unless X_test and y_test are given.
+    seed : int
+        Decides the permutations, and which rows are set aside.
+    X_test, y_test : array, optional
+    """
     tasks, rng = check_count(tasks, "tasks"), np.random.default_rng(check_count(seed, "seed", 0))
     X, y, X_test, y_test = divide(_flat(X), y, test, rng, X_test, y_test)
     columns = [np.arange(X.shape[1]), *(rng.permutation(X.shape[1]) for _ in range(tasks - 1))]
@@ -34,7 +46,20 @@ def rotated(
 ) -> list[Task]:
     """A stream in which task k shows the images turned counter-clockwise by (k − 1)·`degrees`.
 
-    Rows are flattened images of `shape` (height, width), by default square. Corners that turn into view are 0.
+    Parameters
+    ----------
+    X : array (n, d)
+        Flattened images. Corners that turn into view are 0.
+    y : array (n,)
+    tasks : int
+    degrees : float
+    shape : (height, width), optional
+        Of the images; square by default.
+    test : float
+        The share of rows set aside for testing, unless X_test and y_test are given.
+    seed : int
+        Decides which rows are set aside.
+    X_test, y_test : array, optional
     """
     tasks, rng = check_count(tasks, "tasks"), np.random.default_rng(check_count(seed, "seed", 0))
     degrees = check_number(degrees, "degrees", -np.inf)

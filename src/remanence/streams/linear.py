@@ -27,8 +27,19 @@ def linear(
 ) -> list[Task]:
     """A stream of linear regressions that share one model W*, with rows drawn uniformly from the unit sphere.
 
-    `noise` is a variance; `recurring=p` repeats the first p tasks; `weights` is W*, (features, outputs), drawn from
-    N(0, I) unless given. The test rows are the training rows, as in the paper.
+    The test rows are the training rows, as in the paper.
+
+    Parameters
+    ----------
+    tasks, features, outputs, rows : int
+        How many tasks, of which shape, with how many rows each.
+    seed : int
+    noise : float
+        The variance of the noise in the answers.
+    recurring : int, optional
+        Repeat the first so many tasks.
+    weights : array (features, outputs), optional
+        W*; drawn from N(0, I) unless given.
     """
     tasks, features = check_count(tasks, "tasks"), check_count(features, "features")
     outputs, rows = check_count(outputs, "outputs"), check_count(rows, "rows")
@@ -58,9 +69,19 @@ def linear_gaussian(
 ) -> list[Task]:
     """The paper's linear Gaussian model as a stream: every task has its own model, drifted from the one before.
 
-    `drift` is Q and `transition` is A, each a number (times I) or a (features, features) matrix; `noise` is the
-    variance R. The first model is drawn from N(0, I). Test rows are fresh and answered without noise, so that the
-    test error is that of the model alone.
+    The first model is drawn from N(0, I). Test rows are fresh and answered without noise, so that the test error is
+    that of the model alone.
+
+    Parameters
+    ----------
+    tasks, features, rows : int
+        How many tasks, of how many features, with how many rows each.
+    drift, transition : float or array (features, features)
+        Q and A; a number is times I.
+    noise : float
+        The variance R.
+    seed : int
+    test_rows : int
     """
     tasks, d = check_count(tasks, "tasks"), check_count(features, "features")
     rows, test_rows = check_count(rows, "rows"), check_count(test_rows, "test_rows")

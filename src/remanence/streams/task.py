@@ -14,7 +14,14 @@ from remanence.errors import InputError
 class Task:
     """A named block of training rows and of test rows; without test rows the training rows are asked again.
 
-    `Y` holds either labels (n,), of integers, text, booleans or numbers, or real targets (n, c).
+    Parameters
+    ----------
+    name : str
+    X : array (n, d)
+        Or (n, …) for learners that take images.
+    Y : array (n,) or (n, c)
+        Labels, of integers, text, booleans or numbers; or real targets.
+    X_test, Y_test : array, optional
     """
 
     name: str
