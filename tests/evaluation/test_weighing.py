@@ -32,3 +32,13 @@ def test_joint_training_carries_all_rows_and_rls_does_not():
     stream = rm.streams.digits(5)
     rows = sum(task.X.nbytes for task in stream)
     assert rm.evaluate(rm.Joint(), stream).memory > rows > 5 * rm.evaluate(rm.ContinualClassifier(), stream).memory
+
+
+def test_a_network_weighs_what_its_parameters_do_and_not_the_rows_it_was_shown():
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Linear(64, 10)
+    stream = [rm.Task(task.name, task.X.astype(np.float32), task.Y) for task in rm.streams.digits(2)]
+    fit = rm.deep.fit_stream(
+        model, stream, loss=torch.nn.functional.cross_entropy, optimizer=lambda p: torch.optim.SGD(p, lr=0.1), epochs=1
+    )
+    assert fit.matrix.memory == 4 * 650

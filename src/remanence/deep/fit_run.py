@@ -18,6 +18,7 @@ from remanence.deep.targets import name_of
 from remanence.deep.trainer import Trainer
 from remanence.deep.trainer_state import Checkpoints
 from remanence.evaluation.loop import evaluate
+from remanence.evaluation.weighing import carried_bytes
 from remanence.files import make_folder
 from remanence.progress import progress_bar
 from remanence.streams.task import Task
@@ -40,7 +41,7 @@ def run(this: Run, checkpoint: str | Path | None, progress: bool | None) -> Stre
         trainer.advance = advance
         matrix = evaluate(trainer, stream, error, progress=False, record=trainer.record)
     return StreamFit(
-        replace(matrix, seconds=trainer.seconds),
+        replace(matrix, seconds=trainer.seconds, memory=carried_bytes((this.model, this.guard))),  # not the rows
         tuple(map(tuple, trainer.losses)),
         tuple(map(tuple, trainer.validation_losses)),
         tuple(trainer.reports),
