@@ -118,6 +118,22 @@ def test_a_step_is_the_dense_projection_of_the_optimizers_step(rows, steps):
         assert (net.bias - twin.bias).abs().max() < 1e-14
 
 
+def test_lbfgs_reaches_the_best_weights_that_keep_the_old_answers(rows, learn):
+    """A convex problem, so that its solution under the constraint can be written down: W = W₀ + M P."""
+    net = nn.Linear(9, 2).double()
+    guard = rm.deep.GradientProjection(net)
+    old, x = rows(4, 9), rows(20, 9, seed=1)
+    guard.absorb([old])
+    X, new = (torch.cat([v, torch.ones(len(v), 1, dtype=torch.float64)], 1) for v in (old, x))
+    P = torch.eye(10, dtype=torch.float64) - torch.linalg.pinv(X) @ X
+    Y, start = rows(20, 2, seed=1000), torch.cat([net.weight, net.bias[:, None]], 1).detach()
+    M = torch.linalg.pinv(new @ P) @ (Y - new @ start.T)
+    best = float((new @ (start.T + P @ M) - Y).square().mean())
+    optimizer = optim.LBFGS(net.parameters(), max_iter=20, line_search_fn="strong_wolfe")
+    losses = learn(net, guard, x, optimizer, steps=3)
+    assert losses[-1] == pytest.approx(best, rel=1e-9)
+
+
 def test_rounding_does_not_add_up_over_many_steps(rows, moved, answers):
     net = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 2))
     guard = rm.deep.GradientProjection(net)

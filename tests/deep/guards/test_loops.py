@@ -63,6 +63,7 @@ def test_mixed_precision(started, moved, scaled):
                 scaler.scale(loss).backward()
                 scaler.step(optimizer)
                 scaler.update()
+            assert moved(net, old) < 1e-6, "inside the block too, before anything is settled"
     assert float(loss_of(net, new).detach()) < 0.7 * first
     assert moved(net, old) < 1e-6
 
