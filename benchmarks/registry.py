@@ -2,7 +2,7 @@
 
 from fnmatch import fnmatch
 
-from benchmarks import batches, classifier, deep, kalman, linear_track, live, memory
+from benchmarks import batches, classifier, deep, files, kalman, linear_track, live, memory
 from benchmarks.rows import Benchmark
 
 GROUPS: dict[str, dict[str, Benchmark]] = {
@@ -11,6 +11,7 @@ GROUPS: dict[str, dict[str, Benchmark]] = {
     "classifier": classifier.BENCHMARKS,
     "live": live.BENCHMARKS,
     "memory": memory.BENCHMARKS,
+    "files": files.BENCHMARKS,
     "kalman": kalman.BENCHMARKS,
     "deep": deep.BENCHMARKS,
 }

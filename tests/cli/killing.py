@@ -1,6 +1,7 @@
 """Kill `remanence learn` at random moments, again and again, and look at what is left.
 
-`python killing.py FOLDER KILLS SEED`. Everything is imported once; each run is a fork of this process, so that a kill costs milliseconds. Prints JSON.
+`python killing.py FOLDER KILLS SEED` prints JSON. Everything is imported once and each run is a fork, so that a kill
+costs milliseconds.
 """
 
 import json

@@ -1,6 +1,7 @@
 """Teaching from tables: exactly once, all or nothing a piece, and columns that mean what they meant before."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from remanence.store import content_fingerprint, read
 from remanence.store.columns import Columns
 from remanence.store.teaching import lesson, teach
 from remanence.store.wishes import Wishes
-from remanence.streams.tables import arrays, text
+from remanence.streams.tables import Piece, Rows, Table, arrays, text
 
 from .conftest import content_of
 
@@ -149,6 +150,64 @@ def test_good_files_before_a_bad_one_are_kept(tmp_path, rows, three):
     with pytest.raises(rm.InputError, match=r"2\.csv"):
         teach(tmp_path / "m", three, KIND)
     same(rm.load(tmp_path / "m"), joint(X[:40], y[:40]), X)
+
+
+def test_data_that_a_learner_refuses_are_named(tmp_path, three):
+    teach(tmp_path / "m", three[:1], KIND)
+    (tmp_path / "huge.csv").write_text("a,b,c,d,kind\n1e200,2,3,4,0\n")
+    with pytest.raises(rm.InputError, match=r"cannot use huge\.csv: expected X within"):
+        teach(tmp_path / "m", [tmp_path / "huge.csv"])
+
+
+def test_what_was_learned_before_an_interruption_is_kept(tmp_path, rows, three, monkeypatch):
+    from remanence.store import work
+
+    monkeypatch.setattr(work, "RARELY", 1e9)
+    X, y = rows
+
+    def pressed(name, rows):
+        if name == "2.csv":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), lesson(tmp_path / "m", KIND) as taught:
+        for path in three:
+            taught.learn(path, pressed)
+    same(rm.load(tmp_path / "m"), joint(X[:40], y[:40]), X)
+    assert teach(tmp_path / "m", three).total("learned") == 20
+
+
+class Endless(Piece):
+    """A piece of many blocks that are made as they are asked for."""
+
+    path, name = Path("endless.parquet"), "endless.parquet"
+
+    def fingerprint(self):
+        return "0" * 64
+
+    def blocks(self, columns, labels=(), originals=False):
+        for k in range(100):
+            X = np.random.default_rng(k).standard_normal((2000, len(columns)))
+            yield Rows(X, np.arange(2000) % 3, 2000 * k)
+
+
+def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
+    import tracemalloc
+
+    from remanence.store import teaching
+
+    class Long(Table):
+        path, columns = Endless.path, (*(f"x{j}" for j in range(50)), "kind")
+
+        def pieces(self):
+            return [Endless()]
+
+    monkeypatch.setattr(teaching, "open_table", lambda path: Long())
+    tracemalloc.start()
+    teach(tmp_path / "m", ["endless.parquet"], KIND)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert rm.load(tmp_path / "m").n_seen_ == 200_000
+    assert peak < 15e6 < 0.2 * 200_000 * 50 * 8
 
 
 def test_few_writes_where_writing_is_slow_and_all_of_it_at_the_end(tmp_path, three, monkeypatch):

@@ -14,6 +14,7 @@ from remanence.checks import Array
 from remanence.errors import InputError
 from remanence.store.labels import Kind, kind_of, read_labels
 from remanence.streams.tables import Piece, Rows, Table
+from remanence.streams.tables.table import finite_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def samples(piece: Piece, columns: Columns, drop: bool) -> Iterator[Samples]:
     missing: list[int] = []
     for rows in _read(piece, columns):
         X, aims = rows.X[:, :d], rows.X[:, d:]
-        complete = np.isfinite(rows.X).all(axis=1)
+        complete = finite_rows(rows.X)
         if rows.labels is None:
             y = aims[:, 0] if aims.shape[1] == 1 else aims
         else:
@@ -128,7 +129,10 @@ def samples(piece: Piece, columns: Columns, drop: bool) -> Iterator[Samples]:
         missing += places[~complete].tolist()
         if missing and not drop:
             continue  # look at all of them, to say how many there are
-        yield Samples(X[complete], y[complete], places[complete], int((~complete).sum()))
+        if complete.all():
+            yield Samples(X, y, places, 0)
+        else:
+            yield Samples(X[complete], y[complete], places[complete], int((~complete).sum()))
     if missing and not drop:
         raise InputError(
             f"expected numbers everywhere, but {len(missing)} of {whole} rows of {piece.name} have missing or infinite "

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from remanence.errors import InputError
+from remanence.errors import InputError, NumericalError
 from remanence.store.columns import Columns, samples
 from remanence.store.labels import Kind
 from remanence.store.ledger import Entry
@@ -97,7 +97,7 @@ class Lesson:
         size = batch_size(learner, len(columns.features))
         for part in samples(piece, columns, self.drop):
             for i in range(0, len(part.X), size):
-                with without_names():
+                with without_names(), naming_data(piece.name):
                     learner.partial_fit(part.X[i : i + size], part.y[i : i + size])
                 noticed(piece.name, len(part.X[i : i + size]))
             learned, dropped = learned + len(part.X), dropped + part.missing
@@ -162,6 +162,15 @@ def _kind(known: dict[str, Any]) -> Kind | None:
     if kind not in "iuU":
         raise InputError(f"expected a model whose labels are whole numbers or text, got {known['classes_'].dtype}")
     return "text" if kind == "U" else "whole numbers"
+
+
+@contextmanager
+def naming_data(name: str) -> Iterator[None]:
+    """What a learner refuses is refused with the name of the data it came from."""
+    try:
+        yield
+    except (InputError, NumericalError) as problem:
+        raise type(problem)(f"cannot use {name}: {problem}") from None
 
 
 @contextmanager

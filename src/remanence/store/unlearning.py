@@ -21,7 +21,7 @@ from remanence.store.columns import Columns, Samples, samples
 from remanence.store.ledger import Entry
 from remanence.store.model_file import WAIT
 from remanence.store.sources import Places, files_at_hand, find_rows, last_out, places_out
-from remanence.store.teaching import Noticed, without_names
+from remanence.store.teaching import Noticed, naming_data, without_names
 from remanence.store.wishes import Wishes
 from remanence.store.work import Work, marks, rows_of, working
 from remanence.streams.tables import Piece, expand_paths, open_table
@@ -125,7 +125,7 @@ def without(learner: Any, parts: Iterable[Samples], name: str, noticed: Noticed)
             X, y = part.X[i : i + AT_ONCE], part.y[i : i + AT_ONCE]
             if rows_of(left) < len(X):
                 raise InputError(f"expected at most as many rows in {name} as the model has learned, got more")
-            with without_names():
+            with without_names(), naming_data(name):
                 left.unlearn(X, y)
             removed += len(X)
             noticed(name, len(X))

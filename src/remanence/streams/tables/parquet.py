@@ -77,7 +77,7 @@ class ParquetPiece(Piece):
             self._check_numeric(name)
         first = 0
         try:
-            with pq.ParquetFile(self.path, memory_map=True) as file:
+            with pq.ParquetFile(self.path, metadata=self.table.metadata, memory_map=True) as file:
                 needed = [self.table.sources[c][0] for c in (*columns, *labels)]
                 wanted = list(dict.fromkeys([*needed, *(self.table.types if originals else ())]))
                 batches = file.iter_batches(ROWS_AT_ONCE, row_groups=[self.group], columns=wanted)
@@ -100,7 +100,7 @@ class ParquetPiece(Piece):
             )
 
     def _numbers(self, batch: Any, columns: Sequence[str]) -> Array:
-        X = np.empty((len(columns), batch.num_rows))  # by columns, as they come; turned once
+        X = np.empty((len(columns), batch.num_rows))  # by columns, as they come
         opened: dict[str, Array] = {}
         for j, column in enumerate(columns):
             name, i = self.table.sources[column]
@@ -108,7 +108,7 @@ class ParquetPiece(Piece):
                 width = self.table.vectors.get(name)
                 opened[name] = _scalars(batch.column(name)) if width is None else self._vectors(batch, name, width)
             X[j] = opened[name][i]
-        return np.ascontiguousarray(X.T)
+        return X.T
 
     def _vectors(self, batch: Any, name: str, width: int) -> Array:
         """A column of vectors, (width, n); a missing vector is all NaN."""

@@ -33,7 +33,7 @@ class Rows:
 
     def complete(self) -> Array:
         """Which rows have no missing entry, (n,)."""
-        whole: Array = np.asarray(np.isfinite(self.X).all(axis=1))
+        whole = finite_rows(self.X)
         if self.labels is not None:
             if self.labels.dtype.kind == "f":
                 whole &= np.isfinite(self.labels.reshape(len(whole), -1)).all(axis=1)
@@ -45,6 +45,14 @@ class Rows:
         """The rows marked by `chosen`, (n,) true or false."""
         original = None if self.original is None else {name: _taken(v, chosen) for name, v in self.original.items()}
         return Rows(self.X[chosen], None if self.labels is None else self.labels[chosen], self.first, original)
+
+
+def finite_rows(X: Array) -> Array:
+    """Which rows hold only finite numbers, (n,); one pass where all of them do."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(X.sum()):
+            return np.ones(len(X), bool)
+    return np.asarray(np.isfinite(X).all(axis=1))
 
 
 def _taken(column: Any, chosen: Array) -> Any:
@@ -121,8 +129,11 @@ def open_table(path: Path | str) -> Table:
 
 def _sniffed(path: Path) -> str | None:
     """The format a file's first bytes tell, or None."""
-    with path.open("rb") as file:
-        start = file.read(4)
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+    except OSError as problem:
+        raise FileError(f"cannot read {path}: {problem.strerror}") from None
     return {b"PAR1": "parquet", b"PK\x03\x04": "arrays"}.get(start)
 
 
