@@ -2,6 +2,8 @@
 
 import pytest
 
+import remanence as rm
+
 torch = pytest.importorskip("torch")
 nn = torch.nn
 torch.set_num_threads(1)
@@ -140,3 +142,16 @@ def moved():
 @pytest.fixture
 def answers():
     return answers_of
+
+
+@pytest.fixture
+def started():
+    """A network with a task absorbed: net, guard, old inputs with their answers, new inputs."""
+
+    def start(dtype=torch.float64, make=rm.deep.GradientProjection):
+        net, x = make_mlp(dtype=dtype), make_rows(3, 10, dtype=dtype)
+        guard = make(net)
+        guard.absorb([x])
+        return net, guard, [(x, answers_of(net, x))], make_rows(6, 10, seed=1, dtype=dtype)
+
+    return start
