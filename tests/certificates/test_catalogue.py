@@ -1,12 +1,13 @@
 """The list of claims: complete, unique, and each with a damage that it refuses."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
 
 import remanence as rm
-from remanence.certificates.catalogue import ROOMS
+from remanence.certificates.catalogue import NEED_TORCH, ROOMS, left_out
 
 CLAIMS = rm.certificates.catalogue()
 
@@ -31,7 +32,21 @@ def test_every_claim_has_a_damage_that_it_refuses():
 def test_names_and_statements_are_unique_and_rooms_in_order():
     assert len({claim.name for claim in CLAIMS}) == len({claim.statement for claim in CLAIMS}) == len(CLAIMS)
     places = [ROOMS.index(claim.room) for claim in CLAIMS]
-    assert places == sorted(places) and set(places) == set(range(len(ROOMS)))
+    assert places == sorted(places)
+    assert {claim.room for claim in CLAIMS} == set(ROOMS) - left_out().keys()
+
+
+def test_without_torch_the_claims_about_networks_are_left_out_and_the_reason_is_told(monkeypatch):
+    module = sys.modules["remanence.certificates.catalogue"]
+    whole = module.import_module
+
+    def without_torch(name):
+        if name == "remanence.deep":
+            raise rm.MissingDependency("needs torch")
+        return whole(name)
+
+    monkeypatch.setattr(module, "import_module", without_torch)
+    assert left_out() == dict.fromkeys(NEED_TORCH, "needs torch")
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)

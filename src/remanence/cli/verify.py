@@ -43,6 +43,8 @@ def _show(found: "list[Certificate]", seed: int) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    from remanence.certificates.catalogue import left_out
+
     console = Console(highlight=False)
     width = max(len(certificate.name) for certificate in found)
     for certificate in found:
@@ -58,3 +60,5 @@ def _show(found: "list[Certificate]", seed: int) -> None:
         console.print(Text(f"\n{certificate}", "red"), soft_wrap=True)
     console.print(f"\n{len(found) - len(failed)} of {len(found)} claims hold on seed {seed}, each in its worst case.")
     console.print(Text(LEGEND, "dim"), soft_wrap=True)
+    for need in dict.fromkeys(left_out().values()):
+        console.print(Text(f"Claims about networks were left out: {need}", "yellow"), soft_wrap=True)
