@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 import remanence as rm
+from remanence.certificates.method_map import EDGES
 
 TORCH = importlib.util.find_spec("torch") is not None
 
@@ -95,6 +96,12 @@ def test_the_claim_holds_and_the_damage_is_seen(name, worst):
     assert found.holds, str(found)
     refused = worst(name, DAMAGES[name])
     assert refused.status == "fails", str(refused)
+
+
+@pytest.mark.skipif(not TORCH, reason="needs torch")
+def test_every_line_of_the_map_is_checked_by_a_claim():
+    checked = {claim.edge for claim in rm.certificates.catalogue()}
+    assert [edge for edge in EDGES if edge not in checked] == []
 
 
 @pytest.mark.skipif(not TORCH, reason="needs torch")

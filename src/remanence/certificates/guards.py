@@ -177,6 +177,12 @@ def softly_guarded_moves(rng: Generator) -> Iterator[Instance]:
         cases = [unit_rows(rng, int(rng.integers(3, 10)), int(rng.integers(2, 10))) for _ in cases]
 
 
+def faintly_damped_moves(rng: Generator) -> Iterator[Instance]:
+    """The same with a damping that is nearly nothing."""
+    for data in softly_guarded_moves(rng):
+        yield data | {"damping": float(10 ** rng.uniform(-12, -6))}
+
+
 def _moved(keeper: MakeGuard, tasks: list[Array], moves: list[Array]) -> Array:
     """Θ of one layer after a step along −Δ before each task is absorbed."""
     net = network([np.zeros_like(moves[0])], bias=False)
@@ -194,7 +200,7 @@ def _moved(keeper: MakeGuard, tasks: list[Array], moves: list[Array]) -> Array:
     "As its damping vanishes OWM becomes GP",
     source="(GP) and OWM",
     kind="bound",
-    instances=softly_guarded_moves,
+    instances=faintly_damped_moves,
     edge=("GP", "OWM"),
     conditions=("one layer, any directions", "‖Θ − Θ'‖ ≤ Σ ‖Δ‖ α/(σ² + α), σ the faintest input direction"),
 )
