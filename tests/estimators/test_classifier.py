@@ -372,3 +372,13 @@ def test_numbers_that_go_bad_after_the_door_are_refused_and_the_model_goes_on(di
         model.partial_fit(X[900:], y[900:])
         joint = clone(model).fit(X, y)
         np.testing.assert_allclose(model.decision_function(X), joint.decision_function(X), atol=1e-10)
+
+
+def test_every_class_has_a_score_also_where_there_are_two():
+    X, y = load_digits(return_X_y=True)
+    two = y < 2
+    model = rm.ContinualClassifier().fit(X[two], y[two])
+    scores = model.class_scores(X[two])
+    assert scores.shape == (two.sum(), 2)
+    np.testing.assert_allclose(scores[:, 1] - scores[:, 0], model.decision_function(X[two]), atol=1e-12)
+    np.testing.assert_allclose(scores.sum(axis=1), 1, atol=1e-9)  # one-hot labels sum to one, and so do their fits

@@ -274,6 +274,32 @@ def test_labels_keep_their_kind(tmp_path):
         learned("real", [0.5, 1])
 
 
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        ([b"x", b"y"], ["x", "y"]),
+        ([True, False], ["False", "True"]),
+        ([3.0, 4.0], [3, 4]),
+        (["12345678901234567890123", "5"], ["12345678901234567890123", "5"]),
+        ([9007199254740993, 5], [5, 9007199254740993]),
+    ],
+)
+def test_labels_of_every_kind_of_array(tmp_path, labels, classes):
+    np.savez(tmp_path / "t.npz", X=np.eye(2), kind=np.array(labels))
+    teach(tmp_path / "m", [tmp_path / "t.npz"], KIND)
+    assert rm.load(tmp_path / "m").classes_.tolist() == classes
+    if isinstance(classes[0], str):  # and in a model whose labels are text already
+        np.savez(tmp_path / "first.npz", X=np.eye(2), kind=np.array(["a", "b"]))
+        teach(tmp_path / "n", [tmp_path / "first.npz", tmp_path / "t.npz"], KIND)
+        assert rm.load(tmp_path / "n").classes_.tolist() == sorted(["a", "b", *classes])
+
+
+def test_labels_that_are_no_classes_are_refused_with_the_name_of_the_file(tmp_path):
+    np.savez(tmp_path / "days.npz", X=np.eye(2), kind=np.array(["2020-01-01"] * 2, dtype="M8[D]"))
+    with pytest.raises(rm.InputError, match=r"days\.npz.*numbers or text"):
+        teach(tmp_path / "m", [tmp_path / "days.npz"], KIND)
+
+
 def test_labels_that_turn_to_text_late_in_a_first_file_are_all_text(tmp_path, monkeypatch):
     monkeypatch.setattr(text, "ROWS_AT_ONCE", 2)
     (tmp_path / "t.csv").write_text("a,kind\n1,1\n2,2\n3,1\n4,x\n")

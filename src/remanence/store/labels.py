@@ -25,6 +25,8 @@ def _understood(raw: Array) -> tuple[Array, Array]:
     """The labels that are there, as numbers if all of them are, and which rows they stand in."""
     present = _present(raw)
     values = as_labels(raw[present])
+    if values.dtype.kind == "f" and raw.dtype.kind in "OU" and (np.abs(values) > LARGEST).any():
+        values = np.char.strip(raw[present].astype(str))  # digits too many to be a number are a code
     if values.dtype.kind not in "iufU":
         raise InputError(f"expected labels that are numbers or text, got {values.dtype}; convert them first")
     if values.dtype.kind == "f" and not np.isfinite(values).all():  # 'nan' among numbers is a missing one
@@ -55,6 +57,7 @@ def kind_of(raw: Array) -> Kind | None:
 
 def read_labels(raw: Array, kind: Kind | None, where: str, first: int) -> tuple[Array, Array]:
     """The labels as the model has them, (n,), and which are there; `where` and `first` say where to look."""
+    raw = raw.astype(str) if raw.dtype.kind == "S" else raw
     values, present = _understood(raw)
     if kind == "text":
         written = np.array([_as_text(v) for v in raw[_present(raw)].tolist()], dtype=str)

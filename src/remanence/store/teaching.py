@@ -64,10 +64,11 @@ class Lesson:
         begun = time.monotonic()
         counts = Counts()
         try:
-            table = open_table(path)
-            columns = self._columns(table)
-            for piece in table.pieces():
-                columns = self._piece(piece, columns, counts, noticed)
+            with naming_data(Path(path).name):
+                table = open_table(path)
+                columns = self._columns(table)
+                for piece in table.pieces():
+                    columns = self._piece(piece, columns, counts, noticed)
         finally:
             if counts != Counts():
                 self.report.files[str(path)] = counts
@@ -97,7 +98,7 @@ class Lesson:
         size = batch_size(learner, len(columns.features))
         for part in samples(piece, columns, self.drop):
             for i in range(0, len(part.X), size):
-                with without_names(), naming_data(piece.name):
+                with without_names():
                     learner.partial_fit(part.X[i : i + size], part.y[i : i + size])
                 noticed(piece.name, len(part.X[i : i + size]))
             learned, dropped = learned + len(part.X), dropped + part.missing
@@ -166,10 +167,12 @@ def _kind(known: dict[str, Any]) -> Kind | None:
 
 @contextmanager
 def naming_data(name: str) -> Iterator[None]:
-    """What a learner refuses is refused with the name of the data it came from."""
+    """Whatever is refused is refused with the name of the data it came from."""
     try:
         yield
     except (InputError, NumericalError) as problem:
+        if name in str(problem):
+            raise
         raise type(problem)(f"cannot use {name}: {problem}") from None
 
 
