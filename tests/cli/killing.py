@@ -75,7 +75,7 @@ def run(folder, kills, seed):
     length = time.monotonic() - begun
     expected, model = read(whole), folder / "m.safetensors"
     found = {"kills": 0, "finished": 0, "seconds of a run": length, "pieces at a kill": [], "apart": 0.0, "left": []}
-    while found["kills"] < kills or model.exists():  # the last run goes on to its end
+    while found["kills"] < kills or model.exists() or not found["finished"]:  # the last run goes on to its end
         child = started(model, paths)
         if found["kills"] < kills:
             time.sleep(rng.uniform(0, length))
