@@ -19,89 +19,88 @@ class Pull:
     """The correction C of (K3) in the parameters' precision, by the parts of [W b] that can move."""
 
     whole: Tensor  # (g, r, in + 1) in float64
-    weight: Tensor | None  # (g, r, in)
-    bias: Tensor | None  # (g, r, 1)
-    left: Tensor | None  # (g, 1, r) or (g, r, r): what K takes of D where the restraint is soft
-
-
-@dataclass(frozen=True)
-class Views:
-    """The parameters of a matrix as it uses them."""
-
-    place: tuple[int, ...]  # where in memory they are
-    weight: Tensor | None  # (g, out, in); None where it takes a copy to see it so
-    bias: Tensor | None  # (g, out, 1)
+    weight: Tensor | None  # (r, in)
+    bias: Tensor | None  # (r, 1)
+    left: Tensor | None  # (1, r) or (r, r): what K takes of D where the restraint is soft
 
 
 class Grip:
-    """A restraint at work on the parameters, in their own precision and on their device."""
+    """A restraint at work on the parameters, in their own precision and on their device.
+
+    A matrix of one group is worked on without an axis for it, as the shapes here say: plain products are the fastest.
+    """
 
     def __init__(self, matrix: Matrix, restraint: Restraint) -> None:
         self.matrix, self.restraint = matrix, restraint
-        self.parameters = matrix.parameters
-        weight = matrix.weight
-        self.device, self.inputs = weight.device, weight.shape[2]
-        self.dtype = weight.dtype if weight.dtype.itemsize >= 4 else torch.float32
-        basis = self._working(restraint.basis)
-        self.basis = basis[:, : self.inputs].contiguous()
-        self.on_one = basis[:, self.inputs :].contiguous()  # (g, 1, r), or (g, 0, r) where there is no bias
+        self.weight, self.bias = matrix.weight_parameter, matrix.bias_parameter
+        self.inputs, dtype = matrix.weight.shape[2], matrix.weight.dtype
+        self.dtype = dtype if dtype.itemsize >= 4 else torch.float32
+        self.product = Tensor.addmm_ if matrix.groups == 1 else Tensor.baddbmm_
+        self.basis = self._working(restraint.basis[:, : self.inputs]).contiguous()  # (in, r)
+        self.on_one = self._working(restraint.basis[:, self.inputs :])  # (1, r), of the constant input
         # a soft restraint slows steps down from wherever the weights are; only a hard one holds what was once answered
         soft = restraint.strength is not None
         self.answers = self._working(matrix.values() @ restraint.basis if soft else restraint.answers.clone())
         self.pulls: dict[tuple[bool, bool], Pull] = {}
-        self.views: Views | None = None
+        self.place: tuple[int, int] | None = None
+        self.views: tuple[Tensor, Tensor | None] | None = None
 
     def _working(self, tensor: Tensor) -> Tensor:
-        return tensor.to(self.device, self.dtype)
+        tensor = tensor.to(self.weight.device, self.dtype)
+        return tensor[0] if self.matrix.groups == 1 else tensor
 
     def _pull(self) -> Pull | None:
         """How to correct what can move now: a parameter may be frozen or thawed at any time."""
-        first, *others = self.parameters
-        moving = (_can_move(first), any(_can_move(bias) for bias in others))
-        if moving in self.pulls:
-            return self.pulls[moving]
-        if not any(moving):
-            return None
-        every = slice(0 if moving[0] else self.inputs, None if moving[1] or not others else self.inputs)
-        C, left = self.restraint.pull(every)
-        working = self._working(C)
-        self.pulls[moving] = Pull(
-            C,
-            working[:, :, : self.inputs] if moving[0] else None,
-            working[:, :, self.inputs :] if moving[1] else None,
-            None if left is None else self._working(left),
-        )
-        return self.pulls[moving]
+        moving = (_can_move(self.weight), self.bias is not None and _can_move(self.bias))
+        if moving not in self.pulls and any(moving):
+            places = slice(0 if moving[0] else self.inputs, None if moving[1] or self.bias is None else self.inputs)
+            C, left = self.restraint.pull(places)
+            self.pulls[moving] = Pull(
+                C,
+                self._working(C[:, :, : self.inputs]) if moving[0] else None,
+                self._working(C[:, :, self.inputs :]) if moving[1] else None,
+                None if left is None else self._working(left),
+            )
+        return self.pulls.get(moving)
 
-    def _views(self) -> "Views":
-        """[W b] to read and write: the same views from step to step, as long as the parameters stay where they are."""
-        place = tuple(p.data_ptr() for p in self.parameters)
-        if self.views is None or self.views.place != place:
-            W, b = self.matrix.weight, self.matrix.bias
-            direct = W.dtype == self.dtype and _storage(W) == _storage(self.parameters[0])
-            self.views = Views(place, W if direct else None, None if b is None else b[:, :, None])
-        return self.views
+    def _parts(self, matrix: Matrix) -> tuple[Tensor, Tensor | None]:
+        """W (out, in) and b (out, 1) to work on: views, or copies where precision or memory order ask for them."""
+        bias = matrix.bias
+        return self._working(matrix.weight), None if bias is None else self._working(bias[:, :, None])
+
+    def _watched_parts(self) -> tuple[tuple[Tensor, Tensor | None], bool]:
+        """The parts, and whether they are views; those stay the same as long as the parameters stay where they are."""
+        place = (self.weight.data_ptr(), 0 if self.bias is None else self.bias.data_ptr())
+        if self.views is None or place != self.place:
+            parts = self._parts(self.matrix)
+            if not all(p is None or _shared(p, q) for p, q in zip(parts, (self.weight, self.bias), strict=True)):
+                return parts, False
+            self.place, self.views = place, parts
+        return self.views, True
+
+    def _write(self, matrix: Matrix, pull: Pull, W: Tensor, b: Tensor | None) -> None:
+        """Put copies back, of what can move."""
+        if pull.weight is not None:
+            matrix.write(W)
+        if pull.bias is not None and b is not None and matrix.bias is not None:
+            matrix.bias.copy_(b.reshape(matrix.bias.shape))
 
     def keep(self) -> None:
         """Take back the forbidden part of whatever the parameters did since the last call."""
         pull = self._pull()
         if pull is None:
             return
-        views = self._views()
-        W = self.matrix.weight.to(self.dtype) if views.weight is None else views.weight
-        if views.bias is None:
-            D = torch.baddbmm(self.answers, W, self.basis, beta=-1)  # (K2)
-        else:
-            D = torch.addcmul(self.answers, views.bias.to(self.dtype), self.on_one, value=-1)
-            D.baddbmm_(W, self.basis, beta=-1)
+        (W, b), direct = self._watched_parts()
+        D = self.answers.clone() if b is None else torch.addcmul(self.answers, b, self.on_one, value=-1)
+        self.product(D, W, self.basis, beta=-1)  # (K2)
         if pull.left is not None:
-            self.answers += D * pull.left if pull.left.shape[1] == 1 else D @ pull.left
+            self.answers += D * pull.left if pull.left.shape[-2] == 1 else D @ pull.left
         if pull.weight is not None:
-            W.baddbmm_(D, pull.weight, alpha=-1)  # (K3)
-            if views.weight is None:
-                self.matrix.write(W)
-        if pull.bias is not None and views.bias is not None:
-            views.bias.sub_(D @ pull.bias)
+            self.product(W, D, pull.weight, alpha=-1)  # (K3)
+        if pull.bias is not None and b is not None:
+            self.product(b, D, pull.bias, alpha=-1)
+        if not direct:
+            self._write(self.matrix, pull, W, b)
 
     def lean(self) -> None:
         """Take the forbidden part out of the gradients."""
@@ -109,14 +108,12 @@ class Grip:
         if pull is None:
             return
         slopes = replace(self.matrix, gradient=True)
-        G, b = slopes.weight.to(self.dtype), slopes.bias
+        G, b = self._parts(slopes)
         D = G @ self.basis
         if b is not None:
-            D.addcmul_(b.to(self.dtype)[:, :, None], self.on_one)
-        if pull.weight is not None:
-            slopes.write(torch.baddbmm(G, D, pull.weight, alpha=-1))
-        if pull.bias is not None and b is not None:
-            b.sub_((D @ pull.bias)[:, :, 0])
+            D.addcmul_(b, self.on_one)
+        G = G if pull.weight is None else G - D @ pull.weight
+        self._write(slopes, pull, G, b if pull.bias is None or b is None else b - D @ pull.bias)
 
     def settle(self) -> None:
         """Keep once in float64: what single precision left over goes away up to the rounding of the weights."""
@@ -126,14 +123,11 @@ class Grip:
             return
         values, kept = self.matrix.values(), self.restraint
         right = values - (values @ kept.basis - kept.answers) @ pull.whole
-        if pull.weight is not None:
-            self.matrix.write(right[:, :, : self.inputs])
-        if pull.bias is not None and self.matrix.bias is not None:
-            self.matrix.bias.copy_(right[:, :, -1])
+        self._write(self.matrix, pull, right[:, :, : self.inputs], right[:, :, self.inputs :])
 
 
-def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
+def _shared(part: Tensor, parameter: Tensor | None) -> bool:
+    return parameter is not None and part.untyped_storage().data_ptr() == parameter.untyped_storage().data_ptr()
 
 
 def _can_move(parameter: nn.Parameter) -> bool:

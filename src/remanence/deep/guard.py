@@ -20,6 +20,7 @@ from remanence.deep.cover import wrappings
 from remanence.errors import InputError
 
 Forward = Callable[[nn.Module, Any], Any]
+DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 
 def call_model(model: nn.Module, batch: Any) -> Any:
@@ -126,17 +127,19 @@ class Guard(ABC):
 
 
 def _each(keepers: Iterable[Keeper], what: str) -> None:
-    with torch.no_grad(), full_precision():
+    if any(map(torch.is_autocast_enabled, DEVICES)):
+        with full_precision():
+            _each(keepers, what)
+    else:  # the hot path: between two steps of a small network a context manager is felt
         for keeper in keepers:
             getattr(keeper, what)()
 
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """No autocast: what is held would be rounded to it. (The test comes first, because most loops have none.)"""
-    kinds = [kind for kind in ("cpu", "cuda", "mps", "xpu") if torch.is_autocast_enabled(kind)]
+    """No autocast: what is held would be rounded to it."""
     with ExitStack() as off:
-        for kind in kinds:
+        for kind in filter(torch.is_autocast_enabled, DEVICES):
             off.enter_context(torch.autocast(kind, enabled=False))
         yield
 

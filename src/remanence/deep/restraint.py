@@ -78,13 +78,14 @@ class Hold:
 
     def __init__(self, tensor: Tensor, value: Tensor, rows: Tensor | None = None) -> None:
         self.tensor, self.value = tensor, value.to(tensor.device)
+        self.numbers = tensor.detach()
         self.rows = None if rows is None else rows.to(tensor.device)
 
     def keep(self) -> None:
         if self.rows is None:
-            self.tensor.copy_(self.value)
+            self.numbers.copy_(self.value)
         else:
-            self.tensor.index_copy_(0, self.rows, self.value)
+            self.numbers.index_copy_(0, self.rows, self.value)
 
     def lean(self) -> None:
         if self.tensor.grad is not None and self.tensor.grad.is_sparse:

@@ -183,6 +183,24 @@ def test_half_precision_keeps_what_it_can_hold(dtype, rows, moved, answers, step
     assert (net[0].weight - start).abs().max() > 0.03
 
 
+def test_a_bias_in_another_precision_than_its_weight(rows, moved, answers):
+    for weight, bias in ((torch.float64, torch.float32), (torch.float32, torch.float64)):
+        net = nn.Linear(6, 2)
+        net.weight, net.bias = nn.Parameter(net.weight.to(weight)), nn.Parameter(net.bias.to(bias))
+        guard = rm.deep.GradientProjection(net)
+        x = rows(2, 6)
+        net.forward = lambda x, net=net: nn.functional.linear(x.double(), net.weight.double(), net.bias.double())
+        guard.absorb([x])
+        old = [(x, answers(net, x))]
+        optimizer = optim.SGD(net.parameters(), lr=0.1)
+        with guard.protect(optimizer):
+            for _ in range(5):
+                optimizer.zero_grad()
+                (net(rows(2, 6, seed=1)) - 1).square().sum().backward()
+                optimizer.step()
+                assert moved(net, old) < 1e-5
+
+
 @pytest.mark.filterwarnings("ignore:no direction is left")
 def test_layers_without_any_direction_and_layers_never_called(rows, learn, moved, answers):
     net = nn.Sequential(nn.Linear(5, 8, bias=False), nn.ReLU(), nn.Linear(8, 2)).double()
