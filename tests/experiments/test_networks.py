@@ -56,7 +56,7 @@ def test_permuted_card(monkeypatch, tmp_path):
     monkeypatch.setattr(permuted_mnist, "QUICK", permuted_mnist.Size(2, 300, 1, 5, 1))
     monkeypatch.setattr(permuted_mnist, "DAMPINGS", (100.0,))
     card = permuted_mnist.make(True, tmp_path)
-    assert [len(table.rows) for table in card.tables] == [6, 1] and card.holds
+    assert [len(table.rows) for table in card.tables] == [5, 1] and card.holds
     card.write(tmp_path, "command", 1.0)
 
 
