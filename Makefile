@@ -51,8 +51,8 @@ browser:
 	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		export DEBIAN_FRONTEND=noninteractive; \
-		timeout 60 apt-get -qq update >/dev/null 2>&1; \
-		timeout 150 apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core >/dev/null 2>&1; \
+		timeout 45 apt-get -qq update >/dev/null 2>&1; \
+		timeout 120 apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core >/dev/null 2>&1; \
 	fi; \
 	command -v chromium >/dev/null || echo "no browser: the tests that open the page will be skipped"
 

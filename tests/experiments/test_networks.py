@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import remanence as rm
-from experiments import data, disjoint_mnist, networks, permuted_mnist
+from experiments import data, disjoint_mnist, networks, permuted_mnist, rotated_digits, task_incremental_cifar
 
 
 def made_up(*_):
@@ -92,3 +92,34 @@ def test_owm_absorbs_ahead_where_the_setting_says_so(monkeypatch, ahead):
     X, y, _, _ = made_up()
     learner.partial_fit(X[:100] / np.float32(255), y[:100].astype(int))
     assert learner.guard.report().layers[0].rows == (200 if ahead else 100)
+
+
+def test_rotated_card_chooses_without_the_images_it_asks(monkeypatch, tmp_path):
+    monkeypatch.setattr(rotated_digits, "QUICK", rotated_digits.Size(20, 2))
+    monkeypatch.setattr(rotated_digits, "RANKS", (3,))
+    card = rotated_digits.make(True, tmp_path)
+    assert [row[0] for row in card.tables[0].rows][2:4] == ["ORFit, rank 3", "ORFit, every direction"]
+    rows = rotated_digits.rows_of(rotated_digits.Size(20, 2), tmp_path)
+    learned, chosen, asked = (set(map(tuple, rows[name][0].tolist())) for name in ("learn", "choose", "ask"))
+    assert not learned & chosen and not learned & asked and not chosen & asked
+
+
+def test_an_image_turned_by_a_quarter_is_the_image_turned():
+    image = np.arange(784.0).reshape(1, 28, 28)
+    small = rotated_digits.turned(image.reshape(1, -1), np.array([90.0])).reshape(14, 14).numpy()
+    plain = np.rot90(image[0]).reshape(14, 2, 14, 2).mean(axis=(1, 3)) / 255
+    np.testing.assert_allclose(small, plain, atol=1e-6)
+
+
+def test_cifar_card(monkeypatch, tmp_path):
+    def photographs(*_):
+        rng = np.random.default_rng(0)
+        labels = [np.arange(n, dtype=np.uint8) % 10 for n in (200, 50)]
+        rows = [np.clip(20.0 * y[:, None] + rng.normal(0, 9, (len(y), 3072)), 0, 255).astype(np.uint8) for y in labels]
+        return rows[0], labels[0], rows[1], labels[1]
+
+    monkeypatch.setattr(data, "cifar10", photographs)
+    monkeypatch.setattr(task_incremental_cifar, "QUICK", task_incremental_cifar.Size(100, 1, 4, 1))
+    monkeypatch.setattr(task_incremental_cifar, "WAYS", (*task_incremental_cifar.WAYS[:3], "Joint"))
+    card = task_incremental_cifar.make(True, tmp_path)
+    assert len(card.tables[0].rows) == len(task_incremental_cifar.WAYS)
