@@ -2,6 +2,7 @@
 
 `python -m experiments.<name>` writes experiments/cards/<name>.md and .json; with `--quick` a small form goes to
 runs/cards, so that figures that are kept always come from the whole experiment. The exit code is 1 if a claim fails.
+`python -m experiments.card` draws the Markdown of all kept cards anew from their JSON.
 """
 
 import argparse
@@ -59,10 +60,10 @@ class Card:
     def holds(self) -> bool:
         return all(claim.holds for claim in self.claims)
 
-    def markdown(self, command: str, seconds: float) -> str:
+    def markdown(self, command: str, seconds: float, made_on: str) -> str:
         lines = [f"# {self.title}", "", self.what, "", f"- **Data**: {self.data}"]
         lines += [f"- **{name}**: {value}" for name, value in self.settings.items()]
-        lines += [f"- **Reference**: {self.reference}", f"- **Command**: `{command}` ({seconds:.0f} s, {machine()})"]
+        lines += [f"- **Reference**: {self.reference}", f"- **Command**: `{command}` ({seconds:.0f} s, {made_on})"]
         for table in self.tables:
             lines += ["", f"## {table.title}", ""]
             lines += [_row(table.columns), _row(["---"] * len(table.columns))]
@@ -70,7 +71,7 @@ class Card:
         if self.claims:
             lines += ["", "## Claims", "", _row(["claim", "measured", "allowed", ""]), _row(["---"] * 4)]
             lines += [
-                _row([c.text, f"{c.measured:.1e}", f"{c.allowed:.0e}", "holds" if c.holds else "**fails**"])
+                _row([c.text, f"{c.measured:.2g}", f"{c.allowed:.2g}", "holds" if c.holds else "**fails**"])
                 for c in self.claims
             ]
         return "\n".join([*lines, "", "*Written by the command above; do not edit.*", ""])
@@ -78,14 +79,24 @@ class Card:
     def write(self, folder: Path, command: str, seconds: float) -> Path:
         """Put the card into folder as Markdown and JSON; returns the path of the first."""
         folder.mkdir(parents=True, exist_ok=True)
-        whole = asdict(self) | {"command": command, "seconds": round(seconds, 1), "machine": machine()}
+        made_on = machine()
+        whole = asdict(self) | {"command": command, "seconds": round(seconds, 1), "machine": made_on}
         for claim, plain in zip(self.claims, whole["claims"], strict=True):
             plain["holds"] = claim.holds
         text = json.dumps(_plain(whole), indent=1, ensure_ascii=False, allow_nan=False)
         (folder / f"{self.name}.json").write_text(text + "\n")
         path = folder / f"{self.name}.md"
-        path.write_text(self.markdown(command, seconds))
+        path.write_text(self.markdown(command, seconds, made_on))
         return path
+
+
+def redrawn(path: Path) -> str:
+    """The Markdown of a kept card, from its JSON."""
+    kept = json.loads(path.read_text())
+    command, seconds, made_on = (kept.pop(name) for name in ("command", "seconds", "machine"))
+    tables = [Table(table["title"], tuple(table["columns"]), table["rows"]) for table in kept.pop("tables")]
+    claims = [Claim(claim["text"], float(claim["measured"]), float(claim["allowed"])) for claim in kept.pop("claims")]
+    return Card(**kept, tables=tables, claims=claims).markdown(command, seconds, made_on)
 
 
 def machine() -> str:
@@ -117,7 +128,7 @@ def run(module: str, make: Callable[[bool, Path], Card], arguments: Sequence[str
     command = f"python -m experiments.{module}{' --quick' if options.quick else ''}"
     folder = Path(options.out or ("runs/cards" if options.quick else "experiments/cards"))
     path = card.write(folder, command, seconds)
-    print(card.markdown(command, seconds))
+    print(path.read_text())
     print(f"written to {path}", file=sys.stderr)
     return 0 if card.holds else 1
 
@@ -141,3 +152,8 @@ def _cell(value: Any) -> str:
 
 def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    for kept in sorted(Path("experiments/cards").glob("*.json")):
+        kept.with_suffix(".md").write_text(redrawn(kept))

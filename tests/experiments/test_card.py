@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from experiments.card import Card, Claim, Table, run
+from experiments.card import Card, Claim, Table, redrawn, run
 
 import remanence as rm
 
@@ -16,6 +16,7 @@ def card(*claims):
     return Card("tiny", "A tiny card", "What it is.", "no data", {"Ridge": 1.0}, "joint 83.1 %", [table], list(claims))
 
 
+CARDS = Path(__file__).parents[2] / "experiments/cards"
 GOOD, BAD = Claim("equal", 1e-14, 1e-9), Claim("broken", float("nan"), 1e-9)
 
 
@@ -30,10 +31,25 @@ def test_a_card_holds_what_it_says(tmp_path):
         "| RLS | 83.1 % | 1.5e-14 |",
     ):
         assert part in text
-    assert "| equal | 1.0e-14 | 1e-09 | holds |" in text and "| broken | nan | 1e-09 | **fails** |" in text
+    assert "| equal | 1e-14 | 1e-09 | holds |" in text and "| broken | nan | 1e-09 | **fails** |" in text
     whole = json.loads((tmp_path / "tiny.json").read_text(), parse_constant=pytest.fail)
     assert [claim["holds"] for claim in whole["claims"]] == [True, False]
     assert whole["tables"][0]["rows"][1] == ["inverse", "10 %", "nan"] and whole["seconds"] == 12.3
+
+
+def test_an_allowed_figure_is_not_rounded_below_the_measured_one(tmp_path):
+    text = card(Claim("short by", 0.0106, 0.015)).write(tmp_path, "command", 1.0).read_text()
+    assert "| short by | 0.011 | 0.015 | holds |" in text
+
+
+@pytest.mark.parametrize("path", sorted(CARDS.glob("*.json")), ids=lambda path: path.stem)
+def test_kept_cards_say_what_their_figures_say(path):
+    assert redrawn(path) == path.with_suffix(".md").read_text(), "draw anew with `python -m experiments.card`"
+
+
+def test_a_card_is_drawn_anew_from_its_figures(tmp_path):
+    path = card(GOOD, BAD).write(tmp_path, "python -m experiments.tiny", 12.3)
+    assert redrawn(path.with_suffix(".json")) == path.read_text()
 
 
 def test_quick_cards_do_not_replace_kept_ones(tmp_path, monkeypatch, capsys):
