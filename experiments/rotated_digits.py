@@ -35,7 +35,7 @@ class Size:
     epochs: int  # of training with all rows at hand
 
 
-FULL = Size(800, 60)
+FULL = Size(2_000, 60)
 QUICK = Size(60, 10)
 
 
