@@ -96,7 +96,7 @@ def test_owm_absorbs_ahead_where_the_setting_says_so(monkeypatch, ahead):
 
 def test_rotated_card_chooses_without_the_images_it_asks(monkeypatch, tmp_path):
     monkeypatch.setattr(rotated_digits, "QUICK", rotated_digits.Size(20, 2))
-    monkeypatch.setattr(rotated_digits, "RANKS", (3,))
+    monkeypatch.setattr(rotated_digits, "RANKS", {3: "ORFit, rank 3", None: "ORFit, every direction"})
     card = rotated_digits.make(True, tmp_path)
     assert [row[0] for row in card.tables[0].rows][2:4] == ["ORFit, rank 3", "ORFit, every direction"]
     rows = rotated_digits.rows_of(rotated_digits.Size(20, 2), tmp_path)
