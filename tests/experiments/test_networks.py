@@ -54,18 +54,35 @@ def test_figures_are_read_from_the_error_matrix():
 
 def test_permuted_card(monkeypatch, tmp_path):
     monkeypatch.setattr(permuted_mnist, "QUICK", permuted_mnist.Size(2, 300, 1, 5, 1))
-    monkeypatch.setattr(permuted_mnist, "DAMPINGS", (100.0,))
+    monkeypatch.setattr(permuted_mnist, "OWM", ((100.0, 0.1),))
     card = permuted_mnist.make(True, tmp_path)
-    assert [len(table.rows) for table in card.tables] == [5, 1] and card.holds
+    assert [len(table.rows) for table in card.tables] == [6, 1] and card.holds
     card.write(tmp_path, "command", 1.0)
 
 
+def forgetting(*errors):
+    """Tasks that were learned to an error of 0.06 each, and what errors they ended with."""
+    values = np.column_stack([np.full(3, 0.9), np.full((3, 3), 0.06)])
+    values[:, -1] = errors
+    return rm.ErrorMatrix(values, loss="zero_one")
+
+
 def test_permuted_claims_follow_the_figures():
-    good = np.column_stack([np.full(3, 0.9), np.full((3, 3), 0.06)])
-    bad = good.copy()
-    bad[:2, -1] = 0.2
-    holds = [permuted_mnist._claims(rm.ErrorMatrix(values, loss="zero_one")) for values in (good, bad)]
-    assert all(claim.holds for claim in holds[0]) and not any(claim.holds for claim in holds[1])
+    good, bad = forgetting(0.06, 0.06, 0.06), forgetting(0.2, 0.2, 0.06)
+    assert all(claim.holds for claim in permuted_mnist._claims(good, good))
+    assert not any(claim.holds for claim in permuted_mnist._claims(bad, bad))
+
+
+def test_permuted_settings_are_chosen_by_accuracy_and_by_what_is_forgotten():
+    wild, steady, slow = (permuted_mnist.Way("OWM", damping, judged_by_test=False) for damping in (9.0, 5.0, 1.0))
+    tried = {
+        wild: forgetting(0.07, 0.07, 0.01),
+        steady: forgetting(0.06, 0.06, 0.06),
+        slow: forgetting(0.06, 0.06, 0.3),
+    }
+    asked = permuted_mnist.chosen(tried)
+    assert [way.damping for way in asked] == [9.0, 5.0] and all(way.judged_by_test for way in asked)
+    assert permuted_mnist.chosen({wild: tried[wild]})[1].damping == 9.0  # nothing forgets so little
 
 
 def test_disjoint_card_chooses_on_training_rows(monkeypatch, tmp_path):
