@@ -131,12 +131,16 @@ def test_an_image_turned_by_a_quarter_is_the_image_turned():
 def test_cifar_card(monkeypatch, tmp_path):
     def photographs(*_):
         rng = np.random.default_rng(0)
-        labels = [np.arange(n, dtype=np.uint8) % 10 for n in (200, 50)]
+        labels = [np.arange(n, dtype=np.uint8) % 10 for n in (400, 50)]
         rows = [np.clip(20.0 * y[:, None] + rng.normal(0, 9, (len(y), 3072)), 0, 255).astype(np.uint8) for y in labels]
         return rows[0], labels[0], rows[1], labels[1]
 
     monkeypatch.setattr(data, "cifar10", photographs)
-    monkeypatch.setattr(task_incremental_cifar, "QUICK", task_incremental_cifar.Size(100, 1, 4, 1))
-    monkeypatch.setattr(task_incremental_cifar, "WAYS", (*task_incremental_cifar.WAYS[:3], "Joint"))
+    monkeypatch.setattr(task_incremental_cifar, "QUICK", task_incremental_cifar.Size(400, 1, 4, 1))
+    monkeypatch.setattr(task_incremental_cifar, "ENERGIES", (0.5, 0.9))
+    monkeypatch.setattr(task_incremental_cifar, "DAMPINGS", (10.0,))
     card = task_incremental_cifar.make(True, tmp_path)
-    assert len(card.tables[0].rows) == len(task_incremental_cifar.WAYS)
+    names = [[row[0] for row in table.rows] for table in card.tables]
+    assert names[0][:2] == ["Finetuning", "GradientProjection, all directions"] and len(names[0]) == 5
+    assert names[0][2] in names[1] and names[0][3] == names[1][2] == "OWM, damping 10"
+    assert all("published" not in table.columns for table in card.tables)
