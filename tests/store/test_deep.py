@@ -28,6 +28,7 @@ GUARDS = {
     "projection": lambda net: rm.deep.GradientProjection(net),
     "projection, energies": lambda net: rm.deep.GradientProjection(net, {"0": 0.9}, frozen=["3.bias"]),
     "owm": lambda net: rm.deep.OWM(net, 0.3, free=["3.*"]),
+    "owm, dampings": lambda net: rm.deep.OWM(net, {"0": 0.3}),
     "ogd": lambda net: rm.deep.OGD(net, rank=40, of="label", frozen=["1"]),
     "ogd, all": lambda net: rm.deep.OGD(net),
 }

@@ -15,10 +15,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from remanence.checks import check_number
 from remanence.deep.cover import outputs_of
 from remanence.deep.guard import Forward, answering
-from remanence.deep.layer_guard import LayerGuard
+from remanence.deep.layer_guard import ByLayer, LayerGuard
 from remanence.deep.remembered import Memory
 from remanence.deep.restraint import Restraint, restraint
 from remanence.errors import InputError
@@ -35,7 +34,7 @@ class GradientProjection(LayerGuard):
         Made of Linear, Conv1d/2d/3d, Embedding, MultiheadAttention and norm modules, nested in any way. The scale,
         shift and running statistics of norm layers are held after the first task, and batch norms then answer with
         their running statistics during training too. A layer with d inputs takes d² numbers of memory.
-    energy : float or dict of layer name to float
+    energy : float, or dict of layer name to float (1 for layers it does not name)
         1 protects every direction old inputs use: old answers stay to rounding. Below 1 it protects the fewest
         directions that hold this share of each layer's input energy; `report()` says how far answers drifted.
     frozen, free : names or patterns of parameters
@@ -62,7 +61,7 @@ class GradientProjection(LayerGuard):
     def __init__(
         self,
         model: nn.Module,
-        energy: float | Mapping[str, float] = 1.0,
+        energy: ByLayer = 1.0,
         *,
         frozen: Iterable[str] = (),
         free: Iterable[str] = (),
@@ -77,15 +76,7 @@ class GradientProjection(LayerGuard):
         return {"energy": energy, "frozen": self._frozen, "free": self._free}
 
     def _energies(self) -> dict[str, float]:
-        """The energy of each layer, as the settings are now: they may change between tasks."""
-        layers = list(self._cover.matrices)
-        given = self.energy if isinstance(self.energy, Mapping) else dict.fromkeys(layers, self.energy)
-        unknown = [name for name in given if name not in layers]
-        if unknown:
-            raise InputError(f"expected energies of layers {layers}, got some of {unknown}")
-        for value in given.values():
-            check_number(value, "energy", high=np.nextafter(1.0, 2.0), hint="1 keeps every direction")
-        return dict.fromkeys(layers, 1.0) | dict(given)
+        return self._for_layers(self.energy, "energy", 1.0, high=np.nextafter(1.0, 2.0), hint="1 keeps every direction")
 
     def _restrain(self, name: str, roots: list[Root]) -> Restraint:
         matrix, energy = self._cover.matrices[name], self._energies()[name]

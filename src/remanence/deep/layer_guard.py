@@ -6,7 +6,7 @@ task runs:   optimizer steps → each matrix keeps the allowed part of its step 
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
-from remanence.checks import check_count
+from remanence.checks import check_count, check_number
 from remanence.deep.cover import Cover, cover, patterns
 from remanence.deep.grip import Grip
 from remanence.deep.guard import Forward, Guard, Keeper, call_model, check_saved, steadied
@@ -27,6 +27,8 @@ from remanence.errors import InputError
 from remanence.memory.root import Root
 
 FULL = 0.9999  # a softly protected layer comes near 1 and never reaches it
+
+ByLayer = float | Mapping[str, float]  # one number for all layers, or numbers by their names
 
 
 class LayerGuard(Guard):
@@ -125,6 +127,16 @@ class LayerGuard(Guard):
         add_outputs(layer, outputs)
         self._cover = cover(self.model, self._frozen, self._free)
         self._renew()
+
+    def _for_layers(self, given: ByLayer, name: str, otherwise: float, **limits: Any) -> dict[str, float]:
+        """A setting by layer, as it is now: settings may change between tasks, and layers may be added."""
+        layers = list(self._cover.matrices)
+        values = given if isinstance(given, Mapping) else dict.fromkeys(layers, given)
+        unknown = [layer for layer in values if layer not in layers]
+        if unknown:
+            raise InputError(f"expected {name} for layers among {layers}, got it for {unknown}")
+        checked = {layer: check_number(value, name, **limits) for layer, value in values.items()}
+        return dict.fromkeys(layers, otherwise) | checked
 
     @abstractmethod
     def _restrain(self, name: str, roots: list[Root]) -> Restraint:

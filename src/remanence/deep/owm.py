@@ -7,15 +7,14 @@ R is the triangular square root of all old inputs of the layer, kept by rotation
 task, so no rank-one recursion can drift. As the damping α goes to zero, ω goes to one and this is gradient projection.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from remanence.checks import check_number
-from remanence.deep.layer_guard import LayerGuard
+from remanence.deep.layer_guard import ByLayer, LayerGuard
 from remanence.deep.restraint import Restraint, restraint
 from remanence.memory.root import Root
 
@@ -27,30 +26,36 @@ class OWM(LayerGuard):
     ----------
     model : torch.nn.Module
         As for `GradientProjection`.
-    damping : float
-        α: directions whose summed squared inputs are well below it move freely, those well above hardly.
+    damping : float, or dict of layer name to float (1 for layers it does not name)
+        α: directions whose summed squared inputs are well below it move freely, those well above hardly. It is in the
+        units of those sums, so it grows with the rows absorbed; choose it on rows kept aside.
     frozen, free : names or patterns of parameters
         As for `GradientProjection`.
     """
 
     def __init__(
-        self, model: nn.Module, damping: float = 1.0, *, frozen: Iterable[str] = (), free: Iterable[str] = ()
+        self, model: nn.Module, damping: ByLayer = 1.0, *, frozen: Iterable[str] = (), free: Iterable[str] = ()
     ) -> None:
         super().__init__(model, frozen, free)
-        self.damping = check_number(damping, "damping", hint="a small one is close to GradientProjection")
+        self.damping = damping
+        self._dampings()
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {"damping": self.damping, "frozen": self._frozen, "free": self._free}
+        damping = dict(self.damping) if isinstance(self.damping, Mapping) else self.damping
+        return {"damping": damping, "frozen": self._frozen, "free": self._free}
+
+    def _dampings(self) -> dict[str, float]:
+        return self._for_layers(self.damping, "damping", 1.0, hint="a small one is close to GradientProjection")
 
     def _restrain(self, name: str, roots: list[Root]) -> Restraint:
-        matrix = self._cover.matrices[name]
+        matrix, damping = self._cover.matrices[name], self._dampings()[name]
         old = self._memory.roots.get(name)
         bases, strengths = [], []
         for g, root in enumerate(roots):
             whole = root if old is None else old[g].merged(root)
             _, s, Vt = np.linalg.svd(whole.factor)
-            omega = s**2 / (s**2 + self.damping)  # (W1)
+            omega = s**2 / (s**2 + damping)  # (W1)
             # below rounding a direction is noise of the factorisation, and letting it move costs nothing
             kept = s > 64 * np.finfo(float).eps * s[0]
             bases.append(torch.from_numpy(np.ascontiguousarray(Vt[kept].T)))

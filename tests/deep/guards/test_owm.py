@@ -155,7 +155,16 @@ def test_a_used_up_layer_is_said_to_learn_only_what_the_damping_lets_through(row
         guard.absorb([rows(50, 4)])
 
 
-@pytest.mark.parametrize("damping", [0.0, -1.0, float("nan"), "much"])
-def test_a_damping_that_is_no_positive_number_is_refused(damping):
+@pytest.mark.parametrize("damping", [0.0, -1.0, float("nan"), "much", {"linear": 0}, {"linear": None}, {"none": 1.0}])
+def test_a_damping_that_is_no_positive_number_of_a_layer_is_refused(damping):
     with pytest.raises(rm.InputError, match="damping"):
         rm.deep.OWM(nn.Linear(2, 2), damping=damping)
+
+
+def test_layers_may_have_dampings_of_their_own(mlp, rows):
+    net, x = mlp(), rows(8, 10)
+    some = rm.deep.OWM(net, {"2": 1e-3}).absorb([x])
+    each = {damping: rm.deep.OWM(net, damping).absorb([x]) for damping in (1.0, 1e-3)}
+    expected = [each[1.0].layers[0], each[1e-3].layers[1], each[1.0].layers[2]]  # 1 where none is named
+    assert [layer.used for layer in some.layers] == [layer.used for layer in expected]
+    assert each[1.0].layers[1].used < some.layers[1].used

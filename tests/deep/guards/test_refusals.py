@@ -103,7 +103,7 @@ def test_a_tied_table_may_be_frozen(learn, moved, answers):
 
 @pytest.mark.parametrize("energy", [0.0, -0.5, 1.5, float("nan"), "all", {"0": 2.0}, {"none": 0.5}, {"0": None}])
 def test_energies_out_of_range_or_of_no_layer(energy, mlp):
-    with pytest.raises(rm.InputError, match="energ"):
+    with pytest.raises(rm.InputError, match="energy"):
         rm.deep.GradientProjection(mlp(), energy=energy)
 
 
