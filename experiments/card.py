@@ -2,7 +2,7 @@
 
 `python -m experiments.<name>` writes experiments/cards/<name>.md and .json; with `--quick` a small form goes to
 runs/cards, so that figures that are kept always come from the whole experiment. The exit code is 1 if a claim fails.
-`python -m experiments.card` draws the Markdown of all kept cards anew from their JSON.
+`python -m experiments.card` draws the Markdown and pictures of all kept cards anew from their JSON.
 """
 
 import argparse
@@ -44,6 +44,36 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Curves:
+    """Accuracy on the tasks learned so far, after each task; a line a learner, and a level they could reach."""
+
+    alternative: str  # what the picture shows, in words
+    lines: dict[str, list[float]]
+    ceiling: dict[str, float]
+
+    def draw(self, path: Path) -> None:
+        import matplotlib
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+
+        from remanence.report.pictures import INK, MARKERS, PALETTE, STYLE
+
+        with matplotlib.rc_context(STYLE):
+            figure = Figure(figsize=(8.2, 3.6), layout="constrained")
+            ax = figure.subplots()
+            for (name, line), colour, marker in zip(self.lines.items(), PALETTE, MARKERS, strict=False):
+                steps, percents = range(1, len(line) + 1), [100 * share for share in line]
+                ax.plot(steps, percents, color=colour, marker=marker, markersize=5, linewidth=2, label=name)
+            for name, share in self.ceiling.items():
+                ax.axhline(100 * share, color=INK, linestyle=(0, (4, 3)), linewidth=1.5, label=name)
+            ax.set(xlabel="tasks learned", ylabel="accuracy on them, %")
+            ax.xaxis.set_major_locator(MaxNLocator(10, integer=True))
+            ax.grid(axis="y", color="#8c8c8c", alpha=0.3, linewidth=0.8)
+            figure.legend(loc="outside right center")
+            figure.savefig(path, metadata={"Date": None})
+
+
+@dataclass(frozen=True)
 class Card:
     """One experiment and its outcome."""
 
@@ -55,13 +85,16 @@ class Card:
     reference: str  # the published or joint figure, and where it comes from
     tables: list[Table]
     claims: list[Claim]
+    curves: Curves | None = None
 
     @property
     def holds(self) -> bool:
         return all(claim.holds for claim in self.claims)
 
     def markdown(self, command: str, seconds: float, made_on: str) -> str:
-        lines = [f"# {self.title}", "", self.what, "", f"- **Data**: {self.data}"]
+        lines = [f"# {self.title}", "", self.what, ""]
+        lines += [f"![{self.curves.alternative}]({self.name}.svg)", ""] if self.curves else []
+        lines += [f"- **Data**: {self.data}"]
         lines += [f"- **{name}**: {value}" for name, value in self.settings.items()]
         lines += [f"- **Reference**: {self.reference}", f"- **Command**: `{command}` ({seconds:.0f} s, {made_on})"]
         for table in self.tables:
@@ -77,7 +110,7 @@ class Card:
         return "\n".join([*lines, "", "*Written by the command above; do not edit.*", ""])
 
     def write(self, folder: Path, command: str, seconds: float) -> Path:
-        """Put the card into folder as Markdown and JSON; returns the path of the first."""
+        """Put the card into folder as Markdown and JSON, with its picture; returns the path of the first."""
         folder.mkdir(parents=True, exist_ok=True)
         made_on = machine()
         whole = asdict(self) | {"command": command, "seconds": round(seconds, 1), "machine": made_on}
@@ -85,18 +118,26 @@ class Card:
             plain["holds"] = claim.holds
         text = json.dumps(_plain(whole), indent=1, ensure_ascii=False, allow_nan=False)
         (folder / f"{self.name}.json").write_text(text + "\n")
+        return self.show(folder, command, seconds, made_on)
+
+    def show(self, folder: Path, command: str, seconds: float, made_on: str) -> Path:
+        """What people look at: the Markdown and the picture."""
         path = folder / f"{self.name}.md"
         path.write_text(self.markdown(command, seconds, made_on))
+        if self.curves:
+            self.curves.draw(path.with_suffix(".svg"))
         return path
 
 
-def redrawn(path: Path) -> str:
-    """The Markdown of a kept card, from its JSON."""
+def redraw(path: Path, folder: Path) -> Path:
+    """Show a kept card anew from its JSON; returns the path of its Markdown."""
     kept = json.loads(path.read_text())
     command, seconds, made_on = (kept.pop(name) for name in ("command", "seconds", "machine"))
     tables = [Table(table["title"], tuple(table["columns"]), table["rows"]) for table in kept.pop("tables")]
     claims = [Claim(claim["text"], float(claim["measured"]), float(claim["allowed"])) for claim in kept.pop("claims")]
-    return Card(**kept, tables=tables, claims=claims).markdown(command, seconds, made_on)
+    curves = kept.pop("curves", None)
+    card = Card(**kept, tables=tables, claims=claims, curves=Curves(**curves) if curves else None)
+    return card.show(folder, command, seconds, made_on)
 
 
 def machine() -> str:
@@ -156,4 +197,4 @@ def _row(cells: Sequence[str]) -> str:
 
 if __name__ == "__main__":
     for kept in sorted(Path("experiments/cards").glob("*.json")):
-        kept.with_suffix(".md").write_text(redrawn(kept))
+        redraw(kept, kept.parent)

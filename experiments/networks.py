@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import remanence as rm
-from experiments.card import percent
+from experiments.card import Curves, percent
 from remanence.checks import Array
 from remanence.progress import track_progress
 
@@ -41,6 +41,16 @@ def line(name: str, matrix: rm.ErrorMatrix, published: str = "", carried: bool =
 def accuracy(matrix: rm.ErrorMatrix) -> float:
     """The mean over tasks of the share of right answers at the end."""
     return 1 - rm.metrics.average(matrix)
+
+
+def curves(alternative: str, found: dict[str, rm.ErrorMatrix], ceiling: str) -> Curves:
+    """The mean accuracy on the tasks learned so far, after each; what learned all at once is a level."""
+    lines = {
+        name: [float(matrix.accuracy[:t, t].mean()) for t in range(1, len(matrix.names) + 1)]
+        for name, matrix in found.items()
+        if name != ceiling
+    }
+    return Curves(alternative, lines, {ceiling: accuracy(found[ceiling])})
 
 
 def right_rows(matrix: rm.ErrorMatrix, stream: Iterable[rm.Task]) -> float:

@@ -16,7 +16,7 @@ from torch import nn
 import remanence as rm
 from experiments import data
 from experiments.card import Card, Claim, Table, percent, run
-from experiments.networks import COLUMNS, accuracy, line, seeded, set_aside, sgd, side_by_side
+from experiments.networks import COLUMNS, accuracy, curves, line, seeded, set_aside, sgd, side_by_side
 
 PUBLISHED = {"GradientProjection": (0.9391, -0.03), "OWM": (0.9071, -0.01), "OGD": (0.8256, -0.14)}
 GPM = (0.95, 0.99, 0.99)
@@ -152,6 +152,11 @@ def make(quick: bool, folder: Path) -> Card:
         "is −3 %); OWM and OGD as measured in that table",
         tables=[table, _choices(tried)],
         claims=[] if quick else _claims(found[Way("GradientProjection")], found[steady]),
+        curves=curves(
+            "Mean accuracy on the tasks learned so far: finetuning falls with every task, guarded networks hardly",
+            {name.replace(": damping", "\ndamping"): found[way] for name, way in ways.items()},
+            "Joint: all tasks at once",
+        ),
     )
 
 

@@ -13,7 +13,7 @@ from torch import nn
 import remanence as rm
 from experiments import data
 from experiments.card import Card, Claim, Table, run
-from experiments.networks import COLUMNS, accuracy, line, seeded, set_aside, side_by_side
+from experiments.networks import COLUMNS, accuracy, curves, line, seeded, set_aside, side_by_side
 
 ENERGIES = (0.9, 0.95, 0.97, 0.99)
 DAMPINGS = (30.0, 100.0, 300.0, 1_000.0)
@@ -151,6 +151,11 @@ def make(quick: bool, folder: Path) -> Card:
             _table("Settings, judged on training rows kept aside", tried),
         ],
         claims=[] if quick else claims,
+        curves=curves(
+            "Mean accuracy on the pairs of classes learned so far: finetuning falls, guarded networks keep more",
+            {str(way): matrix for way, matrix in found.items()},
+            str(JOINT),
+        ),
     )
 
 

@@ -1,10 +1,11 @@
 """A card says what was measured, keeps a failing claim visible, and goes where it belongs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from experiments.card import Card, Claim, Table, redrawn, run
+from experiments.card import Card, Claim, Curves, Table, redraw, run
 
 import remanence as rm
 
@@ -43,13 +44,22 @@ def test_an_allowed_figure_is_not_rounded_below_the_measured_one(tmp_path):
 
 
 @pytest.mark.parametrize("path", sorted(CARDS.glob("*.json")), ids=lambda path: path.stem)
-def test_kept_cards_say_what_their_figures_say(path):
-    assert redrawn(path) == path.with_suffix(".md").read_text(), "draw anew with `python -m experiments.card`"
+def test_kept_cards_say_what_their_figures_say(path, tmp_path):
+    text = redraw(path, tmp_path).read_text()
+    assert text == path.with_suffix(".md").read_text(), "draw anew with `python -m experiments.card`"
+    assert all((CARDS / picture.name).is_file() for picture in tmp_path.glob("*.svg"))
 
 
 def test_a_card_is_drawn_anew_from_its_figures(tmp_path):
-    path = card(GOOD, BAD).write(tmp_path, "python -m experiments.tiny", 12.3)
-    assert redrawn(path.with_suffix(".json")) == path.read_text()
+    curves = Curves("Two learners", {"RLS": [0.9, 0.8], "SGD": [0.9, 0.4]}, {"joint": 0.85})
+    first, second = tmp_path / "first", tmp_path / "second"
+    second.mkdir()
+    path = replace(card(GOOD, BAD), curves=curves).write(first, "python -m experiments.tiny", 12.3)
+    redraw(path.with_suffix(".json"), second)
+    assert sorted(file.name for file in first.iterdir()) == ["tiny.json", "tiny.md", "tiny.svg"]
+    assert "![Two learners](tiny.svg)" in path.read_text()
+    for name in ("tiny.md", "tiny.svg"):
+        assert (first / name).read_bytes() == (second / name).read_bytes()
 
 
 def test_quick_cards_do_not_replace_kept_ones(tmp_path, monkeypatch, capsys):

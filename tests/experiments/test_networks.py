@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import remanence as rm
 from experiments import data, disjoint_mnist, networks, permuted_mnist, rotated_digits, task_incremental_cifar
@@ -50,6 +51,13 @@ def test_figures_are_read_from_the_error_matrix():
     assert (name, right, transfer, learned) == ("method", "75.00 %", "-20.00 %", "85.00 %")
     tasks = [rm.Task("a", np.ones((n, 1)), np.ones(n, int)) for n in (30, 10)]
     assert networks.right_rows(matrix, tasks) == pytest.approx((30 * 0.7 + 10 * 0.8) / 40)
+
+
+def test_curves_are_of_the_tasks_learned_so_far():
+    matrix = rm.ErrorMatrix(np.array([[0.9, 0.1, 0.3], [0.8, 0.7, 0.2]]), loss="zero_one")
+    found = networks.curves("words", {"method": matrix, "all": matrix}, "all")
+    assert found.lines == {"method": [pytest.approx(0.9), pytest.approx(0.75)]}
+    assert found.ceiling == {"all": pytest.approx(0.75)}
 
 
 def test_permuted_card(monkeypatch, tmp_path):
@@ -135,7 +143,12 @@ def test_cifar_card(monkeypatch, tmp_path):
         rows = [np.clip(20.0 * y[:, None] + rng.normal(0, 9, (len(y), 3072)), 0, 255).astype(np.uint8) for y in labels]
         return rows[0], labels[0], rows[1], labels[1]
 
+    def small_network():
+        trunk = nn.Sequential(nn.Unflatten(1, (3, 32, 32)), nn.Conv2d(3, 4, 3, stride=8), nn.ReLU(), nn.Flatten())
+        return rm.deep.MultiHead(trunk, 64, [2] * 5)
+
     monkeypatch.setattr(data, "cifar10", photographs)
+    monkeypatch.setattr(task_incremental_cifar, "network", small_network)
     monkeypatch.setattr(task_incremental_cifar, "QUICK", task_incremental_cifar.Size(400, 1, 4, 1))
     monkeypatch.setattr(task_incremental_cifar, "ENERGIES", (0.5, 0.9))
     monkeypatch.setattr(task_incremental_cifar, "DAMPINGS", (10.0,))
