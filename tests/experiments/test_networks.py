@@ -33,6 +33,11 @@ def test_a_network_of_a_seed_is_the_same_and_leaves_the_global_generator_alone()
     assert torch.equal(first[0].weight, second[0].weight) and not torch.equal(first[0].weight, other[0].weight)
 
 
+def test_the_convolutional_network_takes_rows_of_pixels():
+    net = task_incremental_cifar.network()
+    assert net(torch.zeros(2, 3072)).shape == (2, 10)
+
+
 def test_rows_kept_aside_are_no_training_rows():
     X, y = np.arange(50.0)[:, None], np.arange(50)
     kept, y_kept, aside, y_aside = networks.set_aside(X, y, 10, seed=0)
