@@ -42,6 +42,7 @@ def descend(
     batch_size: int,
     order: Tensor,
     advance: Callable[[int], None],
+    after_step: Callable[[], None] | None = None,
 ) -> float:
     """Step through the lesson once in the given order (D1); the mean loss of its rows as they were met."""
     batch: tuple[Tensor, ...] = ()
@@ -59,6 +60,8 @@ def descend(
         for batch in batches:  # noqa: B007 (the closure reads it)
             loss: Any = optimizer.step(closure)  # type: ignore[arg-type]  # torch's types want a float there
             losses.append(loss.detach())
+            if after_step is not None:
+                after_step()
         advance(-(-len(places) // batch_size))
     sizes = torch.full((len(losses),), batch_size, dtype=torch.float64)
     sizes[-1] = len(order) - batch_size * (len(losses) - 1)

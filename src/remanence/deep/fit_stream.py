@@ -36,6 +36,7 @@ def fit_stream(
     heads: str = "single",
     grow: str | None = None,
     scheduler: MakeScheduler | None = None,
+    scheduler_step: str = "epoch",
     validation: float = 0.0,
     patience: int | None = None,
     min_lr: float = 0.0,
@@ -70,8 +71,10 @@ def fit_stream(
     grow : str, optional
         The name of a Linear layer that gets outputs as new labels come.
     scheduler : callable, optional
-        Makes a scheduler of an optimizer. It is stepped after every epoch; ReduceLROnPlateau is told the validation
-        loss, or the training loss where there are no validation rows.
+        Makes a scheduler of an optimizer. ReduceLROnPlateau is told the validation loss of each epoch, or the training
+        loss where there are no validation rows.
+    scheduler_step : "epoch" or "batch"
+        When the scheduler is stepped: after every epoch, or after every step of the optimizer (OneCycleLR, warm-ups).
     validation : float
         Share of each task's training rows to keep aside. A task then ends with the weights that had the lowest loss
         on them.
@@ -115,6 +118,7 @@ def fit_stream(
     recipe = Recipe(
         optimizer=optimizer,
         scheduler=scheduler,
+        scheduler_step=scheduler_step,
         epochs=epochs,
         batch_size=batch_size,
         validation=validation,
@@ -142,6 +146,7 @@ def joint(
     heads: str = "single",
     grow: str | None = None,
     scheduler: MakeScheduler | None = None,
+    scheduler_step: str = "epoch",
     validation: float = 0.0,
     patience: int | None = None,
     min_lr: float = 0.0,
@@ -158,6 +163,7 @@ def joint(
     recipe = Recipe(
         optimizer=optimizer,
         scheduler=scheduler,
+        scheduler_step=scheduler_step,
         epochs=epochs,
         batch_size=batch_size,
         validation=validation,

@@ -28,6 +28,7 @@ class Recipe:
     seed: int
     keep_optimizer: bool = False
     absorb_samples: int | None = None
+    scheduler_step: str = "epoch"
 
     def __post_init__(self) -> None:
         if not callable(self.optimizer) or isinstance(self.optimizer, torch.optim.Optimizer):
@@ -40,6 +41,8 @@ class Recipe:
                 f"expected scheduler to make a scheduler from an optimizer, got {type(self.scheduler).__name__}; "
                 "try scheduler=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 10)"
             )
+        if self.scheduler_step not in ("epoch", "batch"):
+            raise InputError(f"expected scheduler_step to be 'epoch' or 'batch', got {self.scheduler_step!r}")
         check_count(self.epochs, "epochs")
         check_count(self.batch_size, "batch_size")
         check_count(self.seed, "seed", low=0)
@@ -68,6 +71,13 @@ class Recipe:
             raise InputError(f"expected optimizer(parameters) to return a torch optimizer, got {type(made).__name__}")
         return made
 
+    def make_scheduler(self, optimizer: torch.optim.Optimizer) -> Any:
+        """The scheduler of an optimizer, or None."""
+        made = None if self.scheduler is None else self.scheduler(optimizer)
+        if self.scheduler_step == "batch" and isinstance(made, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            raise InputError("ReduceLROnPlateau looks at the loss of an epoch; leave scheduler_step at 'epoch'")
+        return made
+
     def words(self, parameters: list[torch.nn.Parameter]) -> dict[str, Any]:
         """The settings as plain values, by which a checkpoint knows its run."""
         trial = self.make_optimizer(parameters)
@@ -75,5 +85,5 @@ class Recipe:
         words["optimizer"] = type(trial).__name__
         for i, group in enumerate(trial.param_groups):
             words |= {f"{name} of parameter group {i}": str(v) for name, v in group.items() if name != "params"}
-        words["scheduler"] = "none" if self.scheduler is None else type(self.scheduler(trial)).__name__
+        words["scheduler"] = "none" if self.scheduler is None else type(self.make_scheduler(trial)).__name__
         return words

@@ -135,7 +135,8 @@ class Trainer:
         protected = nullcontext() if self.guard is None else self.guard.protect(self.optimizer)
         with own_randomness(self.network.device, seed, EPOCH, task, epoch), protected:
             self.network.model.train()
-            return descend(self.optimizer, lesson, self.recipe.batch_size, order, self.advance)
+            each = self.scheduler.step if self.scheduler and self.recipe.scheduler_step == "batch" else None
+            return descend(self.optimizer, lesson, self.recipe.batch_size, order, self.advance, each)
 
     def _look_at(self, task: int, loss: float) -> None:
         """Remember the weights if their validation loss is the lowest of this task."""
@@ -144,6 +145,8 @@ class Trainer:
         self.validation_losses[task].append(loss)
 
     def _schedule(self, task: int) -> None:
+        if self.recipe.scheduler_step == "batch":
+            return
         if isinstance(self.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             self.scheduler.step((self.validation_losses[task] or self.losses[task])[-1])
         elif self.scheduler is not None:
@@ -186,7 +189,7 @@ class Trainer:
     def make_optimizer(self) -> None:
         """An optimizer of the parameters of now, and its scheduler."""
         self.optimizer = self.recipe.make_optimizer(trainable(self.model))
-        self.scheduler = None if self.recipe.scheduler is None else self.recipe.scheduler(self.optimizer)
+        self.scheduler = self.recipe.make_scheduler(self.optimizer)
 
 
 def _finite(loss: float, what: str, task: int, epoch: int) -> float:

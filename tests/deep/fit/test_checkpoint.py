@@ -47,6 +47,7 @@ SETTINGS = {
     "validation": {"validation": 0.25, "patience": 2, "scheduler": torch.optim.lr_scheduler.ReduceLROnPlateau},
     "kept": {"keep_optimizer": True, "scheduler": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 9)},
     "by task": {"heads": "task", "scheduler": lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [1, 2])},
+    "by batch": {"scheduler": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, 9), "scheduler_step": "batch"},
     "growing": {"grow": "3"},
 }
 CASES = [(guard, "plain") for guard in GUARDS] + [("owm", kind) for kind in SETTINGS if kind != "plain"]

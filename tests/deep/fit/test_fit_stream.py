@@ -42,6 +42,21 @@ def test_schedulers_are_stepped_once_an_epoch_and_begin_anew_with_every_task(net
     assert near(ours, by_hand(sgd, net(outputs=2), blocks, nn.functional.mse_loss, 5, scheduler=halve))
 
 
+def test_schedulers_may_be_stepped_after_every_batch(net, numbers, sgd):
+    rates = []
+
+    def recording(parameters):
+        optimizer = sgd(parameters)
+        optimizer.register_step_pre_hook(lambda o, *_: rates.append(o.param_groups[0]["lr"]))
+        return optimizer
+
+    fall = lambda optimizer: torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    settings = {"epochs": 2, "batch_size": 8, "scheduler": fall, "scheduler_step": "batch"}
+    rm.deep.fit_stream(net(outputs=2), numbers()[:2], optimizer=recording, **settings)
+    first, steps = rates[0], 2 * -(-len(numbers()[0].X) // 8)
+    assert rates == 2 * [first * 0.5**k for k in range(steps)]
+
+
 def test_every_row_is_used_once_an_epoch_and_the_last_batch_is_smaller(net, sgd):
     seen = []
 

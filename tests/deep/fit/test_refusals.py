@@ -16,6 +16,11 @@ from torch import nn  # noqa: E402
         ({"optimizer": "sgd"}, "lambda parameters"),
         ({"optimizer": lambda p: 3}, "return a torch optimizer"),
         ({"scheduler": 3}, "lambda optimizer"),
+        ({"scheduler_step": "step"}, "'epoch' or 'batch'"),
+        (
+            {"scheduler_step": "batch", "scheduler": torch.optim.lr_scheduler.ReduceLROnPlateau},
+            "looks at the loss of an epoch",
+        ),
         ({"epochs": 0}, "epochs"),
         ({"batch_size": 2.5}, "batch_size"),
         ({"validation": 1.0}, "validation"),
