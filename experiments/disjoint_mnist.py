@@ -68,7 +68,7 @@ TWO = (
     Setting(300.0, 0.1, 0.001, 5, False),
 )
 FULL = Size(0, 2, {2: TWO, 10: TEN})
-QUICK = Size(3_000, 1, {2: TWO[:2], 10: (Setting(10.0, 0.3, 0.001, 5, True),)})
+QUICK = Size(3_000, 2, {2: TWO[:2], 10: (Setting(10.0, 0.3, 0.001, 5, True),)})
 
 
 def network() -> nn.Module:

@@ -27,10 +27,11 @@ class Size:
     epochs: int
     absorbed: int  # images a task
     processes: int
+    settings: int  # of each guard, to choose from
 
 
-FULL = Size(50_000, 4, 200, 2)
-QUICK = Size(2_000, 1, 50, 1)
+FULL = Size(50_000, 4, 200, 2, 4)
+QUICK = Size(2_000, 1, 50, 2, 2)
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,8 @@ def make(quick: bool, folder: Path) -> Card:
     """CIFAR-10, five tasks of two classes: guarded convolutions beside finetuning and joint training."""
     size = QUICK if quick else FULL
     job = partial(fitted, size, folder)
-    trials = [Way("GradientProjection", energy, judged_by_test=False) for energy in ENERGIES]
-    trials += [Way("OWM", damping, judged_by_test=False) for damping in DAMPINGS]
+    trials = [Way("GradientProjection", energy, judged_by_test=False) for energy in ENERGIES[: size.settings]]
+    trials += [Way("OWM", damping, judged_by_test=False) for damping in DAMPINGS[: size.settings]]
     tried = side_by_side(job, trials, "CIFAR-10: choosing settings", size.processes)
     strong, soft = (_best(tried, name) for name in ("GradientProjection", "OWM"))
     ways = (FINETUNING, EXACT, strong, soft, JOINT)

@@ -154,7 +154,7 @@ def test_cifar_card(monkeypatch, tmp_path):
 
     monkeypatch.setattr(data, "cifar10", photographs)
     monkeypatch.setattr(task_incremental_cifar, "network", small_network)
-    monkeypatch.setattr(task_incremental_cifar, "QUICK", task_incremental_cifar.Size(400, 1, 4, 1))
+    monkeypatch.setattr(task_incremental_cifar, "QUICK", task_incremental_cifar.Size(400, 1, 4, 1, 2))
     monkeypatch.setattr(task_incremental_cifar, "ENERGIES", (0.5, 0.9))
     monkeypatch.setattr(task_incremental_cifar, "DAMPINGS", (10.0,))
     card = task_incremental_cifar.make(True, tmp_path)
