@@ -187,6 +187,7 @@ def test_rows_handed_over_are_not_touched_and_not_watched(baseline):
 # Oracles
 
 
+@pytest.mark.filterwarnings("ignore:self.within_class_std_dev_")
 def test_nearest_mean_is_scikit_learns_nearest_centroid_far_from_zero():
     X, y = digits()
     learner = NearestMean()

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_digits, make_classification
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -252,18 +253,47 @@ def test_works_in_the_tools_of_scikit_learn():
     assert "ContinualClassifier" in pipe._repr_html_()
 
 
-def test_columns_of_a_table_are_checked():
-    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_of_a_table_are_checked(library):
+    frame = pytest.importorskip(library).DataFrame
     rng = np.random.default_rng(0)
     data = {name: rng.standard_normal(30) for name in "abc"}
     y = rng.integers(0, 2, 30)
-    for frame in (pd.DataFrame, pl.DataFrame):
-        model = rm.ContinualClassifier().partial_fit(frame(data), y)
-        assert model.feature_names_in_.tolist() == ["a", "b", "c"]
-        with pytest.raises(rm.InputError, match="feature names"):
-            model.partial_fit(frame({"c": data["c"], "b": data["b"], "a": data["a"]}), y)
-        labels = pd.Series(np.where(y > 0, "yes", "no"))
-        assert rm.ContinualClassifier().fit(frame(data), labels).classes_.tolist() == ["no", "yes"]
+    model = rm.ContinualClassifier().partial_fit(frame(data), y)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    with pytest.raises(rm.InputError, match="feature names"):
+        model.partial_fit(frame({"c": data["c"], "b": data["b"], "a": data["a"]}), y)
+    labels = pytest.importorskip("pandas").Series(np.where(y > 0, "yes", "no"))
+    assert rm.ContinualClassifier().fit(frame(data), labels).classes_.tolist() == ["no", "yes"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_features_fitted_on_a_table_get_their_columns_by_name(library):
+    frame = pytest.importorskip(library).DataFrame
+    rng = np.random.default_rng(0)
+    data = {name: rng.standard_normal(30) for name in "abc"}
+    X, y = np.column_stack(list(data.values())), rng.integers(0, 2, 30)
+    scale = StandardScaler().fit(frame(data))
+    model = rm.ContinualClassifier(features=scale).partial_fit(frame(data), y).partial_fit(frame(data), y)
+    plain = rm.ContinualClassifier(features=StandardScaler().fit(X)).partial_fit(X, y).partial_fit(X, y)
+    np.testing.assert_allclose(model.decision_function(frame(data)), plain.decision_function(X), atol=1e-12)
+    turned = frame({name: data[name] for name in "cba"})
+    with pytest.raises(rm.InputError, match=r"fitted on, a, b, c, in that order, got c, b, a"):
+        rm.ContinualClassifier(features=scale).fit(turned, y)
+    with pytest.raises(rm.InputError, match="feature names"):
+        model.predict(turned)
+
+
+def test_features_may_choose_columns_by_name():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table, y = pd.DataFrame(rng.standard_normal((30, 3)), columns=list("abc")), rng.integers(0, 2, 30)
+    chosen = ColumnTransformer([("scaled", StandardScaler(), ["c"])], remainder="drop").fit(table)
+    model = rm.ContinualClassifier(features=chosen).fit(table, y)
+    only = rm.ContinualClassifier(features=StandardScaler().fit(table[["c"]].to_numpy()))
+    only.fit(table[["c"]].to_numpy(), y)
+    np.testing.assert_allclose(model.decision_function(table), only.decision_function(table[["c"]].to_numpy()))
 
 
 def test_bad_input_is_refused_and_changes_nothing(digits):

@@ -102,7 +102,7 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
                     f"got another one ({identity}); set `features` back, or fit anew"
                 )
             try:
-                X = np.asarray(self.features_.transform(X), self._dtype())
+                X = np.asarray(self.features_.transform(self._named(X)), self._dtype())
             except NotFittedError:
                 raise InputError(
                     "expected `features` to be a fitted transformer; fit it before, it stays frozen"
@@ -118,6 +118,21 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
         with_ones[:, 0] = 1
         np.subtract(X, self.offset_, out=with_ones[:, 1:])
         return with_ones
+
+    def _named(self, X: Array) -> Any:
+        """X as a table again where features were fitted on one: they know their columns by name."""
+        known, ours = getattr(self.features_, "feature_names_in_", None), getattr(self, "feature_names_in_", None)
+        if known is None or ours is None:
+            return X
+        if list(known) != list(ours):
+            raise InputError(
+                f"expected the columns that `features` were fitted on, {_few(known)}, in that order, got {_few(ours)}"
+            )
+        try:
+            from pandas import DataFrame
+        except ImportError:  # then it was a table of another kind, and numbers in its order will do
+            return X
+        return DataFrame(X, columns=ours, copy=False)
 
     def _check_weights(self, sample_weight: Any, X: Any) -> Array | None:
         """Weights of the rows, or None where all are one."""
@@ -258,3 +273,7 @@ def positive(design: Array, targets: Array, weights: Array | None) -> tuple[Arra
     if not kept.any():
         raise InputError("expected at least one sample of positive weight, got none")
     return design[kept], targets[kept], weights[kept]
+
+
+def _few(names: Array) -> str:
+    return ", ".join(map(str, names[:10])) + (", …" if len(names) > 10 else "")

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 nn, optim = torch.nn, torch.optim
 
 
+@pytest.mark.filterwarnings("ignore:Using padding='same'")
 @pytest.mark.parametrize("padding_mode", ["zeros", "reflect", "replicate", "circular"])
 @pytest.mark.parametrize("groups", [1, 2])
 def test_a_convolution_is_its_matrix_on_patches(padding_mode, groups, rows):

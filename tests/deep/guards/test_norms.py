@@ -107,6 +107,7 @@ class Heads(nn.Module):
         return self.heads[head](torch.tanh(self.trunk(x)))
 
 
+@pytest.mark.filterwarnings("ignore:no direction is left")
 def test_the_norm_of_a_head_that_no_task_used_yet_is_still_free(rows, steps):
     torch.manual_seed(0)
     net = Heads().double()
