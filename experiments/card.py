@@ -145,7 +145,8 @@ def machine() -> str:
     from threadpoolctl import threadpool_info
 
     threads = max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
-    packages = ", ".join(f"{name} {version(name)}" for name in ("remanence", "numpy", "scipy", "scikit-learn"))
+    used = ["remanence", "numpy", "scipy", "scikit-learn", *(["torch"] if "torch" in sys.modules else [])]
+    packages = ", ".join(f"{name} {version(name)}" for name in used)
     cores = f"{os.cpu_count()} cores {platform.machine()}, {threads} BLAS threads"
     return f"{cores}, Python {platform.python_version()}, {packages}"
 
