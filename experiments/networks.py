@@ -38,15 +38,15 @@ def line(name: str, matrix: rm.ErrorMatrix, published: str = "", carried: bool =
     return (name, percent(accuracy(matrix)), transfer, when, published, f"{np.nansum(matrix.seconds):.0f}")
 
 
-def accuracy(matrix: rm.ErrorMatrix) -> float:
-    """The mean over tasks of the share of right answers at the end."""
-    return 1 - rm.metrics.average(matrix)
+def accuracy(matrix: rm.ErrorMatrix, t: int | None = None) -> float:
+    """The mean over the first t tasks of the share of right answers after them; all of them at the end by default."""
+    return 1 - rm.metrics.average(matrix, t)
 
 
 def curves(alternative: str, found: dict[str, rm.ErrorMatrix], ceiling: str) -> Curves:
     """The mean accuracy on the tasks learned so far, after each; what learned all at once is a level."""
     lines = {
-        name: [float(matrix.accuracy[:t, t].mean()) for t in range(1, len(matrix.names) + 1)]
+        name: [accuracy(matrix, t) for t in range(1, len(matrix.names) + 1)]
         for name, matrix in found.items()
         if name != ceiling
     }

@@ -153,7 +153,8 @@ def make(quick: bool, folder: Path) -> Card:
         tables=[table, _choices(tried)],
         claims=[] if quick else _claims(found[Way("GradientProjection")], found[steady]),
         curves=curves(
-            "Mean accuracy on the tasks learned so far: finetuning falls with every task, guarded networks hardly",
+            "Mean accuracy on the tasks learned so far: finetuning and OGD fall with every task, gradient projection "
+            "and OWM hardly",
             {name.replace(": damping", "\ndamping"): found[way] for name, way in ways.items()},
             "Joint: all tasks at once",
         ),

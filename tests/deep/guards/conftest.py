@@ -104,6 +104,18 @@ def answers_of(net, x):
     return answers
 
 
+def count_hooks(net, *optimizers):
+    """How many hooks hang on a network and its optimizers."""
+    counts = [len(o._optimizer_step_pre_hooks) + len(o._optimizer_step_post_hooks) for o in optimizers]
+    modules = [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in net.modules()]
+    return sum(counts) + sum(modules)
+
+
+@pytest.fixture
+def hooks_of():
+    return count_hooks
+
+
 @pytest.fixture
 def rows():
     return make_rows

@@ -12,19 +12,13 @@ def loss_of(net, x):
     return (net(x) - 1).square().mean()
 
 
-def hooks_of(net, *optimizers):
-    counts = [len(o._optimizer_step_pre_hooks) + len(o._optimizer_step_post_hooks) for o in optimizers]
-    modules = [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in net.modules()]
-    return sum(counts) + sum(modules)
-
-
 def lbfgs(parameters):
     return optim.LBFGS(parameters, max_iter=4, line_search_fn="strong_wolfe")
 
 
 @pytest.mark.parametrize("make", [lambda p: optim.SGD(p, lr=0.1), lbfgs])
 @pytest.mark.parametrize("kind", [KeyError, KeyboardInterrupt])
-def test_after_an_exception_in_a_closure_old_answers_hold_and_no_hook_is_left(make, kind, started, moved):
+def test_after_an_exception_in_a_closure_old_answers_hold_and_no_hook_is_left(make, kind, started, moved, hooks_of):
     net, guard, old, new = started()
     optimizer, calls = make(net.parameters()), []
 
@@ -47,7 +41,7 @@ def test_after_an_exception_in_a_closure_old_answers_hold_and_no_hook_is_left(ma
     assert hooks_of(net, optimizer) == 0 and not guard._blocks
 
 
-def test_after_an_exception_while_absorbing_nothing_is_hooked_and_nothing_has_changed(started, rows):
+def test_after_an_exception_while_absorbing_nothing_is_hooked_and_nothing_has_changed(started, rows, hooks_of):
     net, guard, _, new = started()
     net.train()
     before = guard.state_dict()

@@ -12,12 +12,6 @@ def loss_of(net, x):
     return (net(x) - 1).square().mean()
 
 
-def hooks_of(net, *optimizers):
-    counts = [len(o._optimizer_step_pre_hooks) + len(o._optimizer_step_post_hooks) for o in optimizers]
-    modules = [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in net.modules()]
-    return sum(counts) + sum(modules)
-
-
 def test_schedulers_and_gradient_accumulation(started, moved):
     net, guard, old, new = started()
     optimizer = optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
@@ -132,7 +126,7 @@ def test_a_trainer_that_wraps_the_optimizer(make, started, moved):
     assert losses[-1] < losses[0] and moved(net, old) < 1e-12
 
 
-def test_two_optimizers_for_two_halves(started, moved):
+def test_two_optimizers_for_two_halves(started, moved, hooks_of):
     net, guard, old, new = started()
     optimizers = optim.SGD(net[0].parameters(), lr=0.1, momentum=0.9), optim.AdamW(net[2:].parameters(), lr=0.01)
     first = float(loss_of(net, new).detach())
