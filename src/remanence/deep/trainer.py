@@ -135,7 +135,8 @@ class Trainer:
         protected = nullcontext() if self.guard is None else self.guard.protect(self.optimizer)
         with own_randomness(self.network.device, seed, EPOCH, task, epoch), protected:
             self.network.model.train()
-            each = self.scheduler.step if self.scheduler and self.recipe.scheduler_step == "batch" else None
+            by_batch = self.scheduler is not None and self.recipe.scheduler_step == "batch"
+            each = self.scheduler.step if by_batch else None
             return descend(self.optimizer, lesson, self.recipe.batch_size, order, self.advance, each)
 
     def _look_at(self, task: int, loss: float) -> None:
