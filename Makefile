@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Two test processes share two cores; a second BLAS thread in each would only wait.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test lint types browser verify claims docs bench data clean
+.PHONY: run test slow lint types browser verify claims docs bench data clean
 
 # Two stamps, so that running the main job does not wait for the tools of development.
 $(VENV)/.core: pyproject.toml constraints.txt
@@ -58,6 +58,9 @@ browser:
 
 test: $(VENV)/.dev lint types browser  ## lint, types and every test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+slow: $(VENV)/.dev                 ## the long random sweeps, half an hour or more
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m sweep
 
 bench: $(VENV)/.bench              ## every benchmark as a ratio measured in one run
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m benchmarks
