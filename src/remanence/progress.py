@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from threading import Lock, Timer
 from typing import Any, TypeVar
 
+from remanence.terminal_text import printable
+
 T = TypeVar("T")
 
 PATIENCE = 2.0  # seconds of silence
@@ -30,7 +32,12 @@ class _Bar:
         with self.lock:
             if self.closed:  # the work ended while we were on our way
                 return
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            columns = (
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+            )
             self.progress = Progress(*columns, console=Console(stderr=True), transient=True)
             self.line = self.progress.add_task(self.says(), total=self.total, completed=self.done)
             self.progress.start()
@@ -43,7 +50,7 @@ class _Bar:
                 self.progress.update(self.line, completed=self.done, description=self.says())
 
     def says(self) -> str:
-        return f"{self.description}: {self.note}" if self.note else self.description
+        return printable(f"{self.description}: {self.note}" if self.note else self.description)
 
     def close(self) -> None:
         with self.lock:

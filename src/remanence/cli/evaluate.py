@@ -7,6 +7,7 @@ import typer
 
 from remanence.cli.meter import metered
 from remanence.cli.options import AsJson, Data, DropMissing, Ignore, Model
+from remanence.terminal_text import plain_text
 
 if TYPE_CHECKING:
     from remanence.store.evaluating import Evaluation
@@ -38,21 +39,21 @@ def evaluate(
 
 def _show(found: "Evaluation") -> None:
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     console, told = Console(highlight=False), found.to_dict()
     if found.errors:
         table = Table("target", "rmse", "mae", "r²", header_style="bold")
         for name, e in found.errors.items():
-            table.add_row(name, *("–" if v is None else f"{v:.4g}" for v in (e["rmse"], e["mae"], e["r2"])))
+            table.add_row(plain_text(name), *("–" if v is None else f"{v:.4g}" for v in (e["rmse"], e["mae"], e["r2"])))
         console.print(table)
         console.print(f"{found.rows:,} rows")
         return
     small = len(found.labels) <= WIDEST
-    given = [f"as {label}" for label in found.labels] if small else []
+    given = [Column(plain_text(f"as {label}")) for label in found.labels] if small else []
     table = Table("class", "rows", "correct", *given, header_style="bold")
     for row, entry in zip(found.confusion.tolist(), told["classes"], strict=True):
         share = "–" if entry["accuracy"] is None else f"{entry['accuracy']:.1%}"
-        table.add_row(str(entry["label"]), f"{entry['rows']:,}", share, *(f"{n:,}" for n in row if small))
+        table.add_row(plain_text(entry["label"]), f"{entry['rows']:,}", share, *(f"{n:,}" for n in row if small))
     console.print(table)
     console.print(f"accuracy {found.accuracy:.2%}: {told['wrong']:,} of {found.rows:,} rows wrong")

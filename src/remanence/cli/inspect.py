@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from remanence.cli.options import AsJson, Model
+from remanence.terminal_text import printable
 
 if TYPE_CHECKING:
     from remanence.store.inspecting import Inspection
@@ -59,16 +60,16 @@ def _show(found: "Inspection") -> None:
     }
     for name, value in lines.items():
         if value not in (None, ""):
-            console.print(Text(f"{name:<10} ", "bold").append(str(value), "not bold"), soft_wrap=True)
+            console.print(Text(f"{name:<10} ", "bold").append(printable(value), "not bold"), soft_wrap=True)
     if told["ledger"]:
         console.print(Text(f"\nledger ({len(told['ledger'])} entries)", "bold"))
         for entry in told["ledger"][-LINES:]:
             said = f"{entry['when']}  {entry['action']:<9}  {entry['rows']:>10,} rows  {entry['name']}"
-            console.print(said, soft_wrap=True, markup=False)
+            console.print(printable(said), soft_wrap=True, markup=False)
     console.print()
     for certificate in found.certificates:
         sign, style = {"holds": ("✓", "green"), "fails": ("✗", "bold red")}.get(certificate.status, ("–", "dim"))
-        console.print(Text(f"{sign} ", style).append(str(certificate), "default"), soft_wrap=True)
+        console.print(Text(f"{sign} ", style).append(printable(certificate), "default"), soft_wrap=True)
 
 
 def _listed(names: list[Any]) -> str:
