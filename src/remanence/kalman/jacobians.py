@@ -14,33 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from remanence.checks import Array
+from remanence.checks import Array, check_numbers
 from remanence.errors import InputError
 
 Function = Callable[[Any], Any]
+Minus = Callable[[Array, Array], Array]
 STEP = float(np.finfo(float).eps) ** (1 / 3)
-ALONG = 0.3 + 0.7 * np.modf(np.arange(1, 4096) * 0.6180339887498949)[0]  # a direction with no zero entry
 
 
-def linearized_at(function: Function, jacobian: Function | None, theta: Array, name: str) -> tuple[Array, Array]:
-    """f(θ) (m,) and ∂f/∂θ (m, d)."""
-    torch = sys.modules.get("torch")
-    try:
-        with warnings.catch_warnings():
-            if torch is not None:  # which does not like to meet an array
-                warnings.simplefilter("ignore", DeprecationWarning)
-            value = function(theta.copy())
-        native = torch is None or not isinstance(value, torch.Tensor)
-    except (TypeError, AttributeError, RuntimeError):
-        if torch is None:
-            raise
-        value, native = None, False
-    if native:
-        value = check_value(value, name)
-        slope = jacobian(theta.copy()) if jacobian is not None else _slope(function, theta, value)
+def linearized_at(
+    function: Function, jacobian: Function | None, theta: Array, name: str, minus: Minus = np.subtract
+) -> tuple[Array, Array]:
+    """f(θ) (m,) and ∂f/∂θ (m, d); `minus` is how two values of f are compared (angles differ by less than π)."""
+    value, native = _evaluated(function, theta, name)
+    if not native:
+        slope = _by_torch(function, jacobian, theta)
+    elif jacobian is not None:
+        slope = jacobian(theta.copy())
     else:
-        value, slope = _by_torch(function, jacobian, theta, name)
-    slope = np.asarray(slope, dtype=np.float64)
+        slope = _slope(function, theta, value, minus)
+    slope = check_numbers(slope, f"the Jacobian of {name}", np.float64)
     if slope.ndim == 1 and len(value) == 1:
         slope = slope[None]
     if slope.shape != (len(value), len(theta)) or not np.isfinite(slope).all():
@@ -51,36 +44,50 @@ def linearized_at(function: Function, jacobian: Function | None, theta: Array, n
     return value, slope
 
 
+def value_at(function: Function, theta: Array, name: str) -> Array:
+    """f(θ) (m,), of a torch function too."""
+    return _evaluated(function, theta, name)[0]
+
+
 def check_value(value: Any, name: str) -> Array:
     """A number or a vector as a finite vector."""
-    try:
-        array = np.atleast_1d(np.asarray(value, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise InputError(f"expected {name} to return real numbers, got {type(value).__name__}") from None
+    array = np.atleast_1d(check_numbers(value, f"what {name} returns", np.float64))
     if array.ndim != 1 or not np.isfinite(array).all():
         raise InputError(f"expected {name} to return a finite vector, got {array.shape}: {array}; check it near θ")
     return array
 
 
-def _by_torch(function: Function, jacobian: Function | None, theta: Array, name: str) -> tuple[Array, Array]:
+def _evaluated(function: Function, theta: Array, name: str) -> tuple[Array, bool]:
+    """f(θ), and whether f is a function of arrays and not of tensors."""
+    torch = sys.modules.get("torch")
+    try:
+        with warnings.catch_warnings():
+            if torch is not None:  # which does not like to meet an array
+                warnings.simplefilter("ignore", DeprecationWarning)
+            value = function(theta.copy())
+        if torch is None or not isinstance(value, torch.Tensor):
+            return check_value(value, name), True
+    except (TypeError, AttributeError, RuntimeError):
+        if torch is None:
+            raise
+    found = torch.atleast_1d(function(torch.tensor(theta, dtype=torch.float64)))
+    return check_value(found.detach().numpy(), name), False
+
+
+def _by_torch(function: Function, jacobian: Function | None, theta: Array) -> Any:
     torch = sys.modules["torch"]
-    point = torch.tensor(theta, dtype=torch.float64)
-
-    def vector(t: Any) -> Any:
-        return torch.atleast_1d(function(t))
-
-    value = check_value(vector(point).detach().numpy(), name)
-    derive = jacobian if jacobian is not None else torch.func.jacrev(vector)
-    slope = derive(point)
-    return value, slope.detach().numpy() if isinstance(slope, torch.Tensor) else slope
+    derive = jacobian if jacobian is not None else torch.func.jacrev(lambda t: torch.atleast_1d(function(t)))
+    slope = derive(torch.tensor(theta, dtype=torch.float64))
+    return slope.detach().numpy() if isinstance(slope, torch.Tensor) else slope
 
 
-def _slope(function: Function, theta: Array, value: Array) -> Array:
+def _slope(function: Function, theta: Array, value: Array, minus: Minus) -> Array:
     slope = _complex_step(function, theta, len(value))
     if slope is not None:
-        v = ALONG[: len(theta)] * STEP * (1 + np.abs(theta))
+        along = 0.3 + 0.7 * np.modf(np.arange(1, len(theta) + 1) * 0.6180339887498949)[0]  # no entry is zero
+        v = along * STEP * (1 + np.abs(theta))
         ahead, behind = (np.atleast_1d(np.asarray(function(theta + s * v), dtype=np.float64)) for s in (1, -1))
-        difference = (ahead - behind) / 2
+        difference = minus(ahead, behind) / 2
         if np.allclose(
             slope @ v, difference, rtol=1e-4, atol=1e-4 * float(np.abs(slope) @ np.abs(v) @ np.ones(len(value)))
         ):
@@ -90,7 +97,7 @@ def _slope(function: Function, theta: Array, value: Array) -> Array:
         h = np.zeros(len(theta))
         h[k] = STEP * (1 + abs(theta[k]))
         ahead, behind = (np.atleast_1d(np.asarray(function(theta + s * h), dtype=np.float64)) for s in (1, -1))
-        columns.append((ahead - behind) / ((theta + h)[k] - (theta - h)[k]))  # (J2)
+        columns.append(minus(ahead, behind) / ((theta + h)[k] - (theta - h)[k]))  # (J2)
     return np.stack(columns, axis=1)
 
 

@@ -32,7 +32,7 @@ class Filtered:
     logliks: Array  # (T,) log p(y_t | y_0..y_{t−1})
     groups: list[Array] = field(repr=False)  # the series that share their covariances
     model: LinearGaussian = field(repr=False)  # the model that was filtered, for `extended` the linearised one
-    expected: Array | None = field(default=None, repr=False)  # (T, m) f(θ_{t|t−1}), of `extended` alone
+    expected: Array | None = field(default=None, repr=False)  # (T, m) y less its residual: f(θ_{t|t−1}), of `extended`
     gains: list[Gains] | None = field(default=None, repr=False)  # of each group, of `filter` alone
 
     @property
