@@ -1,11 +1,11 @@
-"""The answers Y at the door: one series (T, m), a list of one array a step, or series (N, T, m); NaN is missing."""
+"""Check the answers Y: one series (T, m), a list of one array a step, or series (N, T, m); NaN or masked is missing."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from remanence.checks import LARGEST, Array
+from remanence.checks import LARGEST, Array, check_numbers
 from remanence.errors import InputError
 from remanence.kalman.model import LinearGaussian
 
@@ -54,13 +54,12 @@ def check_answers(model: LinearGaussian, Y: Any) -> Answers:
 
 def _filled(Y: Any, rows: Array) -> Array:
     if len(set(rows.tolist())) == 1:
-        try:
-            return np.require(Y, np.float64, ["C", "W"])
-        except (TypeError, ValueError):
+        if isinstance(Y, (list, tuple)) and len({np.shape(y) for y in Y}) > 1:
             raise InputError(
-                f"expected Y to hold {rows[0]} real numbers a step, got {type(Y).__name__} that is no such array; "
+                f"expected Y to hold {rows[0]} real numbers a step, got {type(Y).__name__} of rows of unequal length; "
                 f"X is the same at every step, so mark missing entries with NaN"
-            ) from None
+            )
+        return np.require(check_numbers(unmasked(Y), "Y", np.float64), requirements=["C", "W"])
     if not isinstance(Y, (list, tuple)) or len(Y) != len(rows):
         raise InputError(
             f"expected Y to be a list of {len(rows)} arrays, as X is, got {type(Y).__name__} "
@@ -68,14 +67,22 @@ def _filled(Y: Any, rows: Array) -> Array:
         )
     full = np.full((len(rows), rows.max()), np.nan)
     for t, (y, m) in enumerate(zip(Y, rows, strict=True)):
-        try:
-            y = np.asarray(y, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError(f"expected Y[{t}] to hold real numbers, got {type(y).__name__}") from None
+        y = check_numbers(unmasked(y), f"Y[{t}]", np.float64)
         if y.shape != (m,):
             raise InputError(f"expected Y[{t}] of shape ({m},) to fit the rows of X[{t}], got {y.shape}")
         full[t, :m] = y
     return full
+
+
+def unmasked(Y: Any) -> Any:
+    """Y with NaN where a masked array hides an entry; lists of arrays too."""
+    if isinstance(Y, (list, tuple)) and any(isinstance(y, np.ma.MaskedArray) for y in Y):
+        return [unmasked(y) for y in Y]
+    if not isinstance(Y, np.ma.MaskedArray):
+        return Y
+    if not np.ma.is_masked(Y):
+        return Y.data
+    return np.where(np.ma.getmaskarray(Y), np.nan, check_numbers(Y.data, "Y", np.float64))
 
 
 def _groups(Y: Array) -> list[Array]:

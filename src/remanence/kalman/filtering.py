@@ -23,11 +23,14 @@ WIDE = 64  # from this many numbers a step (series × features) on, matrix produ
 def filter(model: LinearGaussian, Y: Any, form: str = "covariance") -> Filtered:
     """θ_{t|t} and θ_{t|t−1} for all t, and the log-likelihood; NaN entries of Y are missing.
 
+    It begins with the update by Y[0]: the model's mean and cov are those of the first step, so that predicted_mean[0]
+    is the model's mean. For a prior of the step before, as in filterpy, see `LinearGaussian`.
+
     Parameters
     ----------
     model : LinearGaussian
     Y : array (T, m) or (N, T, m), or a list of one array a step
-        The answers; N series of one model give results with a leading N.
+        The answers; N series of one model give results with a leading N. Masked entries are missing, as NaN are.
     form : "covariance" or "root"
         "root" carries a square root of the covariance: slower, and sound where rounding eats the other one.
     """

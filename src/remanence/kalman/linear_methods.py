@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from remanence.checks import Array, check_finite, check_start
+from remanence.checks import Array, check_finite, check_numbers, check_start
 from remanence.errors import InputError
+from remanence.kalman.answers import unmasked
 from remanence.kalman.jacobians import linearized_at
 from remanence.kalman.nonlinear import functions
 from remanence.methods.icl import ICL
@@ -56,11 +57,7 @@ def linearized(observe: Any, Y: Any, *, start: Any, method: Any = None, jacobian
     method = ICL() if method is None else method
     if not isinstance(method, Method):
         raise InputError(f"expected method to be one of rm.list_methods(), like rm.ICL(), got {method!r}")
-    try:
-        y = np.asarray(Y, dtype=np.float64)
-        theta = np.asarray(start, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("expected Y and start to hold real numbers, got something else; pass float arrays") from None
+    y, theta = check_numbers(unmasked(Y), "Y", np.float64), check_numbers(start, "start", np.float64)
     if y.ndim != 1 or not len(y):
         raise InputError(f"expected Y of shape (steps,), one number a step and at least one, got {y.shape}")
     if theta.ndim != 1 or not len(theta):

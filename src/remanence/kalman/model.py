@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from remanence.checks import Array, check_finite
+from remanence.checks import Array, check_finite, check_numbers
 from remanence.errors import InputError
 from remanence.memory.gaussian import ROUNDING, least_noise
 
@@ -40,6 +40,12 @@ class LinearGaussian:
 
     Each of A, Q, X, R is constant or has a leading axis T; A[t], Q[t] lead into step t (A[0], Q[0] are not used).
 
+    mean and cov are those of θ at the *first* step, before its answers. Where yours are those of the step before it, as
+    in filterpy, whose loop predicts before its first update, move them one step first::
+
+        mean, cov = A @ x, A @ P @ A.T + Q
+        LinearGaussian(A, Q, X, R, mean, cov)
+
     Parameters
     ----------
     A, Q : array (d, d) or (T, d, d)
@@ -50,7 +56,7 @@ class LinearGaussian:
         The covariance of the noise in the answers.
     mean : array (d,)
     cov : array (d, d)
-        Of θ at the first step.
+        Of θ at the first step, before its answers.
     """
 
     A: Any
@@ -109,15 +115,14 @@ def _stacked(value: Array) -> Array:
     return value if value.ndim == 3 else value[None]
 
 
-def _array(value: Any, name: str, own: str = "") -> Array:
+def _array(value: Any, name: str) -> Array:
     """A copy in float64, finite."""
-    try:
-        array = np.array(value, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
+    if any(np.ma.is_masked(part) for part in (value if isinstance(value, (list, tuple)) else (value,))):
         raise InputError(
-            f"expected {name} to hold real numbers, got {type(value).__name__}{own or ' that is no array'}; "
-            f"pass arrays of float64"
-        ) from None
+            f"expected every entry of {name}, got a masked array that hides some; a model must be known (only Y may "
+            f"have missing entries)"
+        )
+    array = np.array(check_numbers(value, name, np.float64), order="C")
     try:
         check_finite(array, name)
     except InputError as problem:
@@ -128,7 +133,7 @@ def _array(value: Any, name: str, own: str = "") -> Array:
 
 
 def _square(value: Any, name: str, d: int) -> Array:
-    array = _array(value, name, " of unequal shapes")
+    array = _array(value, name)
     if array.shape[-2:] != (d, d) or array.ndim not in (2, 3):
         hint = f"for a number q pass q * np.eye({d})" if array.ndim < 2 else f"mean has {d} entries"
         raise InputError(f"expected {name} of shape ({d}, {d}), {CONSTANT_OR_STEPS}, got {array.shape}; {hint}")
@@ -147,7 +152,7 @@ def _ragged(value: Any) -> bool:
 def _observing(value: Any, d: int) -> tuple[Any, Array, Array]:
     """X as kept, X filled up to (1 or T, m, d), and the rows of every step."""
     if not _ragged(value):
-        X = _array(value, "X", " of unequal shapes")
+        X = _array(value, "X")
         if X.ndim not in (2, 3) or X.shape[-1] != d:
             raise InputError(
                 f"expected X of shape (rows, {d}), {CONSTANT_OR_STEPS}, got {X.shape}; for one row pass x[None, :]"
@@ -170,7 +175,7 @@ def _noise(value: Any, rows: Array) -> tuple[Any, Array]:
     """R as kept, and filled up to (1 or T, m, m)."""
     sizes = set(rows.tolist())
     if not _ragged(value):
-        R = _array(value, "R", " of unequal shapes")
+        R = _array(value, "R")
         m = next(iter(sizes)) if len(sizes) == 1 else None
         if m is None and len(R) != len(rows):
             raise InputError(

@@ -27,6 +27,7 @@ from remanence.checks import (
     check_rows,
     check_start,
     quiet,
+    read_only,
 )
 from remanence.errors import InputError, NumericalError
 from remanence.kalman.model import LinearGaussian, check_covariances
@@ -182,7 +183,7 @@ class Kalman(Method[KalmanState]):
     # Asking
 
     def weights(self, state: KalmanState) -> Array:
-        return state.best.known.mean
+        return read_only(state.best.known.mean)
 
     def forgetting(self, state: KalmanState) -> float:
         """With drift="auto": the forgetting coefficient a task, β, that has foretold the tasks best."""
