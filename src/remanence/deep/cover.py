@@ -3,6 +3,7 @@
     Linear, Conv1d/2d/3d, MultiheadAttention    a memory of the inputs of each weight matrix (layers.py)
     Embedding, EmbeddingBag                     the rows that were looked up are held
     LayerNorm, GroupNorm, BatchNorm, …          scale, shift and running statistics are held
+    buffers of other modules                    those that an answer reads are held (buffers.py)
     what `frozen` names                         held
     what `free` names                           left to the optimizer: its part in old answers is not protected
 
@@ -17,6 +18,7 @@ from fnmatch import fnmatchcase
 import torch
 from torch import Tensor, nn
 
+from remanence.deep.buffers import Place, places_of_buffers
 from remanence.deep.layers import Matrix, Watched, watched_in
 from remanence.errors import InputError
 
@@ -37,6 +39,8 @@ class Cover:
     norms: dict[str, nn.Module]
     norm_of: dict[str, str]  # a held tensor → its norm; the others are held from the first task on, called or not
     kept: tuple[nn.Parameter, ...]  # all that some rule keeps
+    places: dict[str, Place]  # of buffers outside norms
+    read: frozenset[str]  # buffers that are held once an answer reads them; those that `frozen` names are held anyway
 
     def steady(self, held: Iterable[str]) -> tuple[nn.Module, ...]:
         """The norms whose running statistics are held: they answer with them from then on."""
@@ -89,6 +93,10 @@ def cover(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[str] = ()
         own = {_inside(name, n): t for n, t in (*norm.named_parameters(), *norm.named_buffers())}
         norm_of |= {n: name for n in own if n not in held and not matches(n, free)}
         held |= {n: own[n] for n in norm_of if n in own}
+    in_norms = set(norms.values())
+    places = {n: place for n, place in places_of_buffers(model).items() if place[0] not in in_norms}
+    read = frozenset(n for n in places if n not in held and not matches(n, free))
+    held |= {n: place[0].get_buffer(place[1]) for n, place in places.items() if n in read}
     known = kept | {id(m.weight) for m in tables.values()} | {id(t) for t in held.values()}
     lost = [n for n, p in named.items() if p.requires_grad and id(p) not in known | loose]
     if lost:
@@ -98,7 +106,7 @@ def cover(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[str] = ()
             "to the optimizer without protection (patterns such as 'rnn.*' are understood)"
         )
     parameters = tuple(p for p in model.parameters() if id(p) in known)
-    return Cover(watched, matrices, aliases, tables, held, norms, norm_of, parameters)
+    return Cover(watched, matrices, aliases, tables, held, norms, norm_of, parameters, places, read)
 
 
 def _check_parameters(named: dict[str, nn.Parameter]) -> None:

@@ -90,7 +90,7 @@ def saved(memory: GradientMemory, shapes: Shapes) -> dict[str, Any]:
     }
 
 
-def restored(state: dict[str, Any], shapes: Shapes, held: set[str], bound: int) -> GradientMemory:
+def restored(state: dict[str, Any], shapes: Shapes, needed: set[str], buffers: set[str], bound: int) -> GradientMemory:
     """The memory that `saved` wrote, for a model with the same parameters."""
     theirs = {name: tuple(shape) for name, shape in state["parameters"].items()}
     if theirs != shapes:
@@ -99,9 +99,9 @@ def restored(state: dict[str, Any], shapes: Shapes, held: set[str], bound: int) 
             f"expected a state of the same parameters, but {differing[0]} is {theirs.get(differing[0])} there and "
             f"{shapes.get(differing[0])} here; make the guard for the same model, frozen and free"
         )
-    if state["tasks"] and set(state["held"]) != held:
+    if state["tasks"] and not needed <= set(state["held"]) <= needed | buffers:
         raise InputError(
-            f"expected a state that holds {sorted(held)}, got one that holds {sorted(state['held'])}; "
+            f"expected a state that holds {sorted(needed)}, got one that holds {sorted(state['held'])}; "
             "make the guard with the same frozen and free"
         )
     directions, strength, anchor = (np.array(state[part].numpy()) for part in ("directions", "strength", "anchor"))

@@ -15,13 +15,15 @@ from torch import nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from remanence.checks import check_count, check_number
+from remanence.deep.buffers import HeldBuffer, outside_text
 from remanence.deep.cover import Cover, cover, patterns
 from remanence.deep.grip import Grip
 from remanence.deep.guard import Forward, Guard, Keeper, call_model, check_saved, steadied
 from remanence.deep.guard_report import GuardReport, LayerReport
 from remanence.deep.heads import add_outputs
-from remanence.deep.remembered import Memory, drift, extended, grown, moved, replaced, restored, saved
+from remanence.deep.remembered import Memory, changed_buffers, drift, extended, grown, moved, replaced, restored, saved
 from remanence.deep.restraint import Hold, Restraint
+from remanence.deep.trial import Trial
 from remanence.deep.watching import Watch, as_in_the_first, together
 from remanence.errors import InputError
 from remanence.memory.root import Root
@@ -74,7 +76,7 @@ class LayerGuard(Guard):
         new = extended(self._memory, seen, {name: self._restrain(name, roots) for name, roots in seen.roots.items()})
         with together(device):
             if first is not None:
-                self._check(new, first, forward)
+                Trial(self.model, self._cover, first, forward).run(self._keepers(new), self._exact)
         self._memory = new
         self._renew()
         full = [name for name, share in self.capacity().items() if share >= FULL and self._learns(name)]
@@ -142,8 +144,10 @@ class LayerGuard(Guard):
     def _restrain(self, name: str, roots: list[Root]) -> Restraint:
         """What to hold of a layer from now on, given the square roots of the new task's inputs."""
 
-    def _check(self, memory: Memory, batch: Any, forward: Forward) -> None:
-        """Try the new memory on the model before it is kept; nothing to try unless it promises exactness."""
+    @property
+    def _exact(self) -> bool:
+        """Whether old answers are promised to rounding."""
+        return False
 
     def _advice(self, full: list[str]) -> str:
         return (
@@ -175,7 +179,12 @@ class LayerGuard(Guard):
             for name, restraint in memory.restraints.items()
             if restraint.basis.shape[2]
         ]
-        keepers += [Hold(self._cover.held[name], value) for name, value in memory.held.items()]
+        for name, value in memory.held.items():
+            if name in self._cover.places:
+                says = name in self._cover.read
+                keepers.append(HeldBuffer(name, self._cover.places[name], value, says))
+            else:
+                keepers.append(Hold(self._cover.held[name], value))
         for name, used in memory.table_rows.items():
             if used.any():
                 keepers.append(Hold(self._cover.tables[name].weight, memory.table_values[name], used.nonzero()[:, 0]))
@@ -190,6 +199,9 @@ class LayerGuard(Guard):
                 UserWarning,
                 stacklevel=stacklevel,
             )
+        buffers = changed_buffers(self._memory, self._cover)
+        if buffers:
+            warnings.warn(outside_text(buffers, consequence), UserWarning, stacklevel=stacklevel)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the guard remembers: nested dicts of tensors and plain values (no pickle needed to store them)."""

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from remanence.checks import Array, check_count
+from remanence.deep.buffers import HeldBuffer, outside_text, places_of_buffers, recording
 from remanence.deep.cover import NORMS, batch_norms, held_value, matches, patterns
 from remanence.deep.flat import Flat
 from remanence.deep.gradient_memory import (
@@ -33,6 +34,7 @@ from remanence.deep.gradient_memory import (
 from remanence.deep.gradient_rows import KINDS, Of, gradient_rows
 from remanence.deep.guard import Forward, Guard, Keeper, call_model, check_saved, steadied
 from remanence.deep.guard_report import GradientReport
+from remanence.deep.remembered import same
 from remanence.deep.restraint import Hold
 from remanence.deep.vector_grip import VectorGrip, restricted
 from remanence.deep.watching import as_in_the_first, checked
@@ -95,9 +97,10 @@ class OGD(Guard):
         )
         self._steady = batch_norms(self.model)
         self._held: dict[str, Tensor] = {n: p for n, p in named.items() if matches(n, self._frozen)}
-        for name, module in self.model.named_modules():
-            if isinstance(module, NORMS):
-                self._held |= {f"{name}.{n}" if name else n: b for n, b in module.named_buffers()}
+        self._places = places_of_buffers(self.model)
+        of_norms = {n for n, place in self._places.items() if isinstance(place[0], NORMS)}
+        self._held_buffers = of_norms | {n for n in self._places if matches(n, self._frozen)}
+        self._read_buffers = {n for n in self._places if not matches(n, self._free)} - self._held_buffers
         self._memory = nothing_absorbed(self._flat.size)
 
     @property
@@ -124,7 +127,9 @@ class OGD(Guard):
         names, size = self._flat.names, self._flat.size
         if self._distributed:
             as_in_the_first(self.model)
-        pieces = (G for batch in checked(batches) for G in gradient_rows(self.model, names, batch, forward, self.of))
+        read: set[str] = set()
+        ask = recording(forward, {n: self._places[n] for n in self._read_buffers}, read)
+        pieces = (G for batch in checked(batches) for G in gradient_rows(self.model, names, batch, ask, self.of))
         new, rows = spectrum_of(pieces, size, self._bound)  # (D1)
         if not rows:
             raise InputError("expected at least one batch of inputs to absorb, got none; was a generator used up?")
@@ -132,7 +137,9 @@ class OGD(Guard):
         found, rows = of_all_processes(new, rows, device) if self._distributed else ([new], rows)
         old = self._memory
         whole = joined(old.spectrum, found, self._bound)  # (D2)
-        held = old.held or {name: held_value(t) for name, t in self._held.items()}
+        fixed = old.held or {n: held_value(t) for n, t in (self._held | self._buffers(self._held_buffers)).items()}
+        changing = read | (old.held.keys() & self._read_buffers)
+        held = fixed | {n: held_value(t) for n, t in self._buffers(changing).items()}
         self._memory = GradientMemory(whole, whole.basis.T @ self._vector(), old.tasks + 1, old.rows + rows, held)
         self._renew()
         if whole.rank == self._bound:
@@ -160,7 +167,12 @@ class OGD(Guard):
         self._warn_if_moved("the first guarded step takes them back" if whole else "they stay where they are now")
         if past.tasks:
             steadied(self._steady, hooks)
-        keepers: list[Keeper] = [Hold(self._held[name], value) for name, value in past.held.items()]
+        keepers: list[Keeper] = [
+            HeldBuffer(name, self._places[name], value, name in self._read_buffers)
+            if name in self._places
+            else Hold(self._held[name], value)
+            for name, value in past.held.items()
+        ]
         if past.spectrum.rank and whole:
             keepers.append(VectorGrip(moving.values(), past.spectrum.basis, past.anchor))
         elif past.spectrum.rank and moving:  # what no optimizer moves stays to the bit, so the others carry all of it
@@ -168,6 +180,11 @@ class OGD(Guard):
             vector = self._vector()
             keepers.append(VectorGrip(moving.values(), basis, basis.T @ np.concatenate([vector[p] for p in places])))
         return keepers
+
+    def _buffers(self, names: Iterable[str]) -> dict[str, Tensor]:
+        """Buffers as they are now, by name."""
+        found = {name: self._places[name][0]._buffers[self._places[name][1]] for name in names}
+        return {name: buffer for name, buffer in found.items() if buffer is not None}
 
     def _vector(self) -> Array:
         return self._flat.vector().to("cpu", torch.float64).numpy()
@@ -198,6 +215,10 @@ class OGD(Guard):
                 UserWarning,
                 stacklevel=4,
             )
+        now = self._buffers(past.held.keys() & self._read_buffers)
+        changed = [n for n, t in now.items() if t.shape == past.held[n].shape and not same(t, past.held[n])]
+        if changed:
+            warnings.warn(outside_text(changed, consequence), UserWarning, stacklevel=4)
 
     def _advice(self) -> str:
         if self._bound == self._flat.size:
@@ -213,8 +234,14 @@ class OGD(Guard):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on exactly where `state_dict` was taken; load the model's own weights separately."""
-        self._memory = restored(check_saved(state, "OGD"), self._flat.shapes, set(self._held), self._bound)
+        self._memory = restored(
+            check_saved(state, "OGD"), self._flat.shapes, self._needed(), set(self._places), self._bound
+        )
         self._renew()
+
+    def _needed(self) -> set[str]:
+        """The names that every saved state holds; other buffers only if an answer read them."""
+        return {*self._held, *(n for n in self._held_buffers if isinstance(self._places[n][0], NORMS))}
 
     def __repr__(self) -> str:
         memory = self._memory

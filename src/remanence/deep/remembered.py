@@ -34,8 +34,10 @@ def extended(old: Memory, seen: Watch, restraints: dict[str, Restraint]) -> Memo
     for name, found in seen.roots.items():
         mine = old.roots.get(name)
         roots[name] = found if mine is None else [a.merged(b) for a, b in zip(mine, found, strict=True)]
-    by_name = {n for n in cover.held if n not in cover.norm_of}
-    called = {n for n, norm in cover.norm_of.items() if seen.called[norm]}
+    by_name = {n for n in cover.held if n not in cover.norm_of and n not in cover.read}
+    called = {n for n, norm in cover.norm_of.items() if seen.called[norm]} | {
+        n for n, read in seen.read.items() if read
+    }
     used = {n: looked | old.table_rows.get(n, looked) for n, looked in seen.looked_up.items()}
     return replace(
         old,
@@ -59,14 +61,20 @@ def moved(memory: Memory, cover: Cover) -> Iterator[str]:
             if not shift <= torch.finfo(matrix.weight.dtype).eps ** 0.5 * float(values.abs().max()):
                 yield name
     for name, value in memory.held.items():
-        if not _same(cover.held[name], value):
+        if name not in cover.read and not same(cover.held[name], value):
             yield name
     for name, used in memory.table_rows.items():
-        if not _same(cover.tables[name].weight[used.to(cover.tables[name].weight.device)], memory.table_values[name]):
+        if not same(cover.tables[name].weight[used.to(cover.tables[name].weight.device)], memory.table_values[name]):
             yield name
 
 
-def _same(tensor: Tensor, value: Tensor) -> bool:
+def changed_buffers(memory: Memory, cover: Cover) -> list[str]:
+    """The held buffers of the user's own modules that are no longer what they were."""
+    values = {n: value for n, value in memory.held.items() if n in cover.read and cover.held[n].shape == value.shape}
+    return [n for n, value in values.items() if not same(cover.held[n], value)]
+
+
+def same(tensor: Tensor, value: Tensor) -> bool:
     return torch.equal(tensor.detach().cpu(), value.to(tensor.dtype))
 
 
@@ -75,7 +83,8 @@ def replaced(memory: Memory, before: Cover, now: Cover) -> list[str]:
     modules = {n: before.matrices[n].module for n in memory.restraints}
     kept = [n for n, m in now.matrices.items() if n in modules and m.module is modules[n]]
     gone = [n for n, r in memory.restraints.items() if n not in kept or now.matrices[n].shape != r.shape]
-    gone += [n for n, value in memory.held.items() if n not in now.held or now.held[n].shape != value.shape]
+    held = {n: value for n, value in memory.held.items() if n not in now.read}  # a buffer may grow: a cache, say
+    gone += [n for n, value in held.items() if n not in now.held or now.held[n].shape != value.shape]
     rows = {n: len(table.weight) for n, table in now.tables.items()}
     return gone + [n for n, used in memory.table_rows.items() if rows.get(n) != len(used)]
 
@@ -137,8 +146,8 @@ def restored(state: dict[str, Any], cover: Cover) -> Memory:
                 f"and {mine} here; was a head grown, or another part frozen? Do the same here, then load"
             )
     known = {n: tuple(t.shape) for n, t in cover.held.items()} | {n: (len(t.weight),) for n, t in cover.tables.items()}
-    theirs = {n: tuple(t.shape) for n, t in (memory.held | memory.table_rows).items()}
-    needed = [n for n in cover.held if n not in cover.norm_of] if memory.tasks else []
+    theirs = {n: tuple(t.shape) for n, t in (memory.held | memory.table_rows).items() if n not in cover.read}
+    needed = [n for n in cover.held if n not in cover.norm_of and n not in cover.read] if memory.tasks else []
     wrong = [n for n in theirs if known.get(n) != theirs[n]] + [n for n in needed if n not in theirs]
     if wrong:
         raise InputError(

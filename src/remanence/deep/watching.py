@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from remanence.deep.buffers import buffers_read
 from remanence.deep.cover import Cover
 from remanence.deep.guard import Forward, answering
 from remanence.deep.layers import Matrix, Watched
@@ -34,6 +35,7 @@ class Watch:
             n: torch.zeros(len(m.weight), dtype=torch.bool, device="cpu") for n, m in cover.tables.items()
         }
         self.called = dict.fromkeys(cover.norms, False)
+        self.read = dict.fromkeys(sorted(cover.read), False)
         self.begun = False
         self._values: dict[str, Tensor] = {}
         self._busy = False
@@ -48,10 +50,12 @@ class Watch:
                 self._hook(hooks, table, self._see_table(name))
             for name, norm in self.cover.norms.items():
                 self._hook(hooks, norm, self._see_norm(name))
+            read = hooks.enter_context(buffers_read({name: self.cover.places[name] for name in self.read}))
             for batch in checked(batches):
                 forward(model, batch)
                 self.begun = True
                 first = batch if first is None and self.seen else first
+        self.read |= dict.fromkeys(read, True)
         return first
 
     def _hook(self, hooks: ExitStack, module: nn.Module, see: Any) -> None:
@@ -121,8 +125,10 @@ class Watch:
             if rows:
                 self.rows[name], self.roots[name] = rows, [_merged(group) for group in found]
         self.looked_up = {name: _anyones(used, device) for name, used in self.looked_up.items()}
-        flags = _anyones(torch.tensor([self.begun, *self.called.values()], device="cpu"), device).tolist()
-        self.begun, self.called = flags[0], dict(zip(self.called, flags[1:], strict=True))
+        flags = [self.begun, *self.called.values(), *self.read.values()]
+        self.begun, *flags = _anyones(torch.tensor(flags, device="cpu"), device).tolist()
+        self.called = dict(zip(self.called, flags, strict=False))
+        self.read = dict(zip(self.read, flags[len(self.called) :], strict=True))
         return self
 
 

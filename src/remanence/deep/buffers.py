@@ -1,0 +1,138 @@
+"""Buffers of a model's own modules: which ones its answers read, and holding those while it trains.
+
+A module may keep running statistics of its own, as a batch norm does, change them in training and answer with them.
+What an answer reads is held from the `absorb` that saw it read; what is read only in training (a counter of steps, a
+queue) is left alone, as is what `free` names. Such a module goes on training as it is written: unlike a batch norm it
+cannot be told to train with the statistics it answers with, so the guard warns when it first puts one back.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Place = tuple[nn.Module, str]  # the module a buffer is registered in, and its name there
+
+
+def places_of_buffers(model: nn.Module) -> dict[str, Place]:
+    """Where every buffer of a model is found, by its full name, also when it is replaced by another tensor."""
+    found: dict[str, Place] = {}
+    for prefix, module in model.named_modules():
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                found[f"{prefix}.{name}" if prefix else name] = (module, name)
+    return found
+
+
+class _Recording(dict[str, Tensor | None]):
+    """A module's buffers, noting which of them are read."""
+
+    def __init__(self, buffers: dict[str, Tensor | None]) -> None:
+        super().__init__(buffers)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Tensor | None:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def items(self) -> Any:
+        self.read |= self.keys()
+        return super().items()
+
+    def values(self) -> Any:
+        self.read |= self.keys()
+        return super().values()
+
+
+@contextmanager
+def buffers_read(places: Mapping[str, Place]) -> Iterator[set[str]]:
+    """Fills a set with the names of the buffers that are read inside this block."""
+    read: set[str] = set()
+    plain = {module: module._buffers for module, _ in places.values()}
+    recording = {module: _Recording(buffers) for module, buffers in plain.items()}
+    try:
+        for module in plain:
+            vars(module)["_buffers"] = recording[module]
+        yield read
+    finally:
+        for module, buffers in plain.items():
+            buffers.clear()
+            buffers.update(dict.items(recording[module]))
+            vars(module)["_buffers"] = buffers
+        read |= {name for name, (module, own) in places.items() if own in recording[module].read}
+
+
+def recording(forward: Callable[..., Any], places: Mapping[str, Place], read: set[str]) -> Callable[..., Any]:
+    """The same way to call a model, adding the buffers that its calls read to a set."""
+
+    def call(model: nn.Module, batch: Any) -> Any:
+        with buffers_read(places) as found:
+            answer = forward(model, batch)
+        read.update(found)
+        return answer
+
+    return call
+
+
+class HeldBuffer:
+    """A buffer put back to the bit, whether it was written to or replaced by another tensor."""
+
+    def __init__(self, name: str, place: Place, value: Tensor, says: bool) -> None:
+        self.name, self.place, self.value, self.says = name, place, value, says
+        self.parameters: tuple[Tensor, ...] = ()
+        self.known: tuple[Tensor | None, int] = (None, -1)
+        tensor = place[0]._buffers.get(place[1])
+        # what differs already when a block begins was said then
+        self.differed = tensor is not None and tensor.shape == value.shape and not torch.equal(tensor, value.to(tensor))
+
+    def keep(self) -> None:
+        """Put it back if it was written to; a writer that hides from the version counter is found by `settle`."""
+        tensor = self.place[0]._buffers.get(self.place[1])
+        if tensor is not None and (tensor is not self.known[0] or tensor._version != self.known[1]):
+            self._put_back(tensor)
+
+    def lean(self) -> None:
+        """A buffer has no gradient."""
+
+    def settle(self) -> None:
+        tensor = self.place[0]._buffers.get(self.place[1])
+        if tensor is not None:
+            self._put_back(tensor)
+
+    def moved(self) -> bool:
+        """Buffers speak for themselves, when they are put back."""
+        return False
+
+    @torch.no_grad()
+    def _put_back(self, tensor: Tensor) -> None:
+        if tensor.shape != self.value.shape:
+            self._say(
+                f"{self.name} changed its shape from {tuple(self.value.shape)} to {tuple(tensor.shape)} inside "
+                "protect() and cannot be put back: old answers hold only if they do not depend on the change"
+            )
+        elif not torch.equal(tensor, self.value.to(tensor)):
+            tensor.copy_(self.value)
+            self._say(
+                f"{self.name} changed while the model trained inside protect(), and is put back after every step, "
+                "because old answers were given with it: the model trains with a value that it does not answer with. "
+                f"Name it in frozen=('{self.name}',) to hold it without this warning, or in free=(…) where old answers "
+                "may move with it"
+            )
+        self.known = (tensor, tensor._version)
+
+    def _say(self, what: str) -> None:
+        if self.says and not self.differed:
+            self.says = False  # once a block
+            warnings.warn(what, UserWarning, stacklevel=2)
+        self.differed = False
+
+
+def outside_text(names: list[str], consequence: str) -> str:
+    """What to say of held buffers that are no longer what they were when a block or an `absorb` begins."""
+    return (
+        f"buffer{'s' if len(names) > 1 else ''} {', '.join(names)} changed outside protect(), and old answers may have "
+        f"changed with it; {consequence}"
+    )
