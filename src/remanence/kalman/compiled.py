@@ -3,21 +3,20 @@
 Imported only where it is used, because importing the compiler takes longer than most filters.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 import numpy as np
 
 from remanence.checks import Array
+from remanence.jit import Loop, njit
 from remanence.memory.gaussian import DOUBTFUL
 
 # Sums may be reordered (that is what vector units do); NaN and infinity keep their meaning.
 _SUMS = {"reassoc", "contract", "nsz"}
-compiled = numba.njit(cache=True, fastmath=_SUMS, nogil=True, error_model="numpy")
+compiled = njit(fastmath=_SUMS, nogil=True, error_model="numpy")
 BLAS = 14  # from this many features on, BLAS multiplies faster than three loops
 EPS = float(np.finfo(float).eps)
-Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 
 def inner(function: Loop) -> Loop:

@@ -87,7 +87,7 @@ def advanced(L: Array, A: Array, root: Array, wide: Array) -> None:
         for k in range(d):
             for j in range(d):
                 wide[i, j] += A[i, k] * L[k, j]
-    triangular(wide, 0, np.empty(0), np.empty(0, np.int64), np.empty(2 * d))
+    triangular(wide, d - d, np.empty(0), np.empty(0, np.int64), np.empty(2 * d))
     for i in range(d):
         for j in range(d):
             L[i, j] = wide[i, j]

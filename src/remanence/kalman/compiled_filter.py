@@ -40,10 +40,11 @@ def covariances(
     noise, noise_root = np.empty((m, m)), np.empty((m, m))
     which, kind, loose = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m)
     settled, mark, stride, frozen = T, 0, 32, False
+    zero, keep = m - m, T < 0  # 0 and False: handed on as literals they compile what takes them a second time
     for t in range(T):
         a, q = (t if len(A) > 1 else 0), (t if len(Q) > 1 else 0)
         x, r = (t if len(X) > 1 else 0), (t if len(R) > 1 else 0)
-        n = 0
+        n = zero
         for k in range(m):
             if there[t, k]:
                 which[n] = k
@@ -73,7 +74,7 @@ def covariances(
                 W[t, k, j] = 0.0
         if n == 0:
             copy(P, F)
-            if not rooted and least_Q[q] == 0 and semidefinite_root(F, work, False):
+            if not rooted and least_Q[q] == 0 and semidefinite_root(F, work, keep):
                 squared(work, F)
             mark, settled, stride = t + 1, T, 32
             continue
@@ -107,7 +108,7 @@ def covariances(
                     for j in range(d):
                         F[i, j] = P[i, j] - work[i, j]
             mirror(F)
-            if least_Q[q] == 0 and semidefinite_root(F, L, False):  # nothing holds Σ above 0 but this
+            if least_Q[q] == 0 and semidefinite_root(F, L, keep):  # nothing holds Σ above 0 but this
                 squared(L, F)
         else:
             if not rooted:

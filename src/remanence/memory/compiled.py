@@ -1,12 +1,12 @@
 """Rotations of single rows into a triangular factor, compiled. Imported only where it is used."""
 
-import numba
 import numpy as np
 
 from remanence.checks import Array
+from remanence.jit import njit
 
 
-@numba.njit(cache=True, fastmath={"contract", "nsz"}, nogil=True, inline="always")
+@njit(fastmath={"contract", "nsz"}, nogil=True, inline="always")
 def _rotation(own: float, new: float, g: float, fade: float) -> tuple[float, float, float, float, float]:
     """The coefficients of tracking.py's (T2) for a diagonal entry `own` that fades and an entry `new` of weight g."""
     own = fade * own
@@ -17,7 +17,7 @@ def _rotation(own: float, new: float, g: float, fade: float) -> tuple[float, flo
     return r, fade * cos, g * share, cos, fade * share
 
 
-@numba.njit(cache=True, fastmath={"contract", "nsz"}, nogil=True)
+@njit(fastmath={"contract", "nsz"}, nogil=True)
 def rotate_rows(
     R: Array, z: Array, rest: Array, X: Array, Y: Array, weights: Array, fades: Array, errors: Array
 ) -> None:
@@ -58,7 +58,7 @@ def rotate_rows(
             errors[i + 1, j] = v[j] / second
 
 
-@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, nogil=True)
+@njit(fastmath={"reassoc", "contract", "nsz"}, nogil=True)
 def live_rows(
     R: Array, W0: Array, X: Array, Y: Array, S: Array, C: Array, U: Array, done: int, k: int, scales: Array, W: Array
 ) -> int:

@@ -3,16 +3,16 @@
 Imported only when a method first learns, because importing the compiler takes longer than most streams.
 """
 
-import numba
 import numpy as np
 
 from remanence.checks import Array
+from remanence.jit import njit
 
 # Sums may be reordered (that is what vector units do); NaN and infinity keep their meaning.
 _SUMS = {"reassoc", "contract", "nsz"}
 
 
-@numba.njit(cache=True, fastmath=_SUMS, nogil=True)
+@njit(fastmath=_SUMS, nogil=True)
 def lms_walk(W: Array, X: Array, Y: Array, steps: Array, normalized: bool, errors: Array) -> int:
     """LMS over the rows, W (c, d) in place; returns the first row that is not finite, or the number of rows."""
     n, d = X.shape
@@ -57,7 +57,7 @@ def lms_walk(W: Array, X: Array, Y: Array, steps: Array, normalized: bool, error
     return int(n)
 
 
-@numba.njit(cache=True, fastmath=_SUMS, nogil=True)
+@njit(fastmath=_SUMS, nogil=True)
 def apa_walk(
     W: Array, Z: Array, T: Array, first: int, buffer: int, steps: Array, errors: Array, skip: int, bound: float
 ) -> int:
