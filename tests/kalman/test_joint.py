@@ -120,6 +120,42 @@ def test_slow_convergence_is_not_taken_for_standing_still():
         assert abs(found.filtered[t, 0, 0] - P) < 1e-12 * P + 1e-16
 
 
+EPS = float(np.finfo(float).eps)
+
+
+@pytest.mark.parametrize("small", [100, 0])
+@pytest.mark.parametrize("roundings", [1, 3])
+@pytest.mark.parametrize("d", [1, 3])
+def test_a_drift_of_a_rounding_a_step_is_not_taken_for_standing_still(d, roundings, small, monkeypatch):
+    """Answers that tell nothing: Σ grows by Q, a rounding or three, at every step, and never stops."""
+    monkeypatch.setattr(gains, "SMALL", small)
+    T, Q = 3000, roundings * EPS * np.eye(d)
+    model = kalman.LinearGaussian(np.eye(d), Q, np.zeros((1, d)), [[1.0]], np.zeros(d), np.eye(d))
+    found = compute(model, np.ones((T, 1), bool), "covariance")
+    assert found.settled == T
+    np.testing.assert_array_equal(found.filtered[-1], np.eye(d) + (T - 1) * Q)
+
+
+@pytest.mark.parametrize("small", [100, 0])
+def test_a_smoothed_drift_of_roundings_is_not_taken_for_standing_still(small, monkeypatch):
+    """The filter stands still and the smoothed variance falls by three roundings a step, from 1 towards ½."""
+    monkeypatch.setattr(gains, "SMALL", small)
+    monkeypatch.setattr(smoothing, "SMALL", small)
+    T, q = 3000, 3 * EPS
+    model = kalman.LinearGaussian([[1.0]], [[q]], [[1.0]], [[1 / q]], [0.0], [[1 + q]])
+    f = kalman.filter(model, np.zeros((T, 1)))
+    np.testing.assert_array_equal(f.cov, 1.0)
+    assert (np.diff(kalman.smooth(model, f).cov[:, 0, 0]) > 0).all()
+
+
+@pytest.mark.parametrize("small", [100, 0])
+def test_a_covariance_that_repeats_bit_by_bit_is_kept_at_once(small, monkeypatch):
+    monkeypatch.setattr(gains, "SMALL", small)
+    model = kalman.LinearGaussian(np.zeros((2, 2)), np.eye(2), np.eye(2), np.eye(2), np.zeros(2), 3 * np.eye(2))
+    assert compute(model, np.ones((9, 2), bool), "covariance").settled == 2  # steps 1 and 2 are the same
+    assert compute(model, np.ones((9, 2), bool), "covariance", steady=False).settled == 9
+
+
 @pytest.mark.parametrize("small", [100, 0])
 @pytest.mark.parametrize("seed", [9, 61, 109])
 def test_gains_of_a_thousand_do_not_amplify_rounding(joint, make, seed, small, monkeypatch):
