@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,6 +63,7 @@ def test_a_day_in_the_life_of_a_model_file(call, data):
     assert told(call, "unlearn", "m", "2.csv") == {
         "unlearned": 0,
         "skipped": 25,
+        "unsearched": [],
         "files": [{"file": "2.csv", "unlearned": 0, "skipped": 25}],
     }
     told(call, "learn", "north", "2.csv", "--label", "way")
@@ -73,7 +75,13 @@ def test_what_people_are_shown(call, data):
     call("learn", "m", "0.csv", "1.csv", "--label", "way", "--ridge", "auto")
     code, out, _ = call("inspect", "m")
     assert code == 0
-    for words in ("RLS(ridge=auto", "down (", "a, b", "0.csv", "✓ equals training at once on every row of its ledger"):
+    for words in (
+        "RLS(ridge=auto",
+        "down (",
+        "a, b",
+        "0.csv",
+        "✓ equals training at once on every piece its ledger lists",
+    ):
         assert words in out
     code, out, _ = call("evaluate", "m", "2.csv")
     assert code == 0 and "accuracy" in out and "as down" in out
@@ -179,3 +187,33 @@ def test_benchmarks_run_from_the_source_tree_and_are_refused_elsewhere(call, mon
     monkeypatch.setattr("remanence.cli.bench.WHERE", "elsewhere/")
     code, _, err = call("bench")
     assert code == 2 and "clone it and run `make bench`" in err
+
+
+def test_files_that_are_not_at_hand_and_rows_out_on_trust_are_told(call, data):
+    call("learn", "m", "*.csv", "--label", "way")
+    Path("part.csv").write_text("".join(Path("0.csv").read_text().splitlines(True)[:4]))
+    Path("0.csv").rename("zero")
+    code, _, err = call("unlearn", "m", "part.csv")
+    assert (
+        code == 2 and "3 rows of part.csv" in err and "0.csv (25 rows)" in err and "--from" in err and "--trust" in err
+    )
+    code, out, err = call("unlearn", "m", "part.csv", "--trust")
+    assert code == 0 and "3 rows unlearned" in out and "Warning: not searched, as not at hand: 0.csv (25 rows)" in err
+    code, out, _ = call("inspect", "m")
+    assert code == 0 and "– equals training" in out and "3 rows were unlearned on trust" in out
+    Path("zero").rename("0.csv")
+    Path("part.csv").rename("hidden.csv")
+    code, _, err = call("unlearn", "m", "0.csv")
+    assert code == 2 and "part.csv, which is not at hand" in err and "--from" in err
+    assert told(call, "unlearn", "m", "0.csv", "--from", "hidden.csv")["unlearned"] == 22
+    assert told(call, "unlearn", "m", "1.csv")["unsearched"] == []
+    assert told(call, "inspect", "m")["rows"] == 25
+
+
+def test_a_file_that_grew_is_refused_with_the_option_that_learns_it_all(call, data):
+    call("learn", "m", "0.csv", "--label", "way")
+    with Path("0.csv").open("a") as file:
+        file.write("1.5,2.5,up\n")
+    code, _, err = call("learn", "m", "0.csv")
+    assert code == 2 and "0.csv has grown" in err and "--again" in err
+    assert told(call, "learn", "m", "0.csv", "--again")["learned"] == 26

@@ -131,7 +131,7 @@ def test_a_piece_that_fails_half_way_leaves_the_model_as_it_was(tmp_path, rows, 
     teach(m, three[:1], KIND)
     before = m.read_bytes()
     monkeypatch.setattr(text, "ROWS_AT_ONCE", 7)
-    big = sheet(tmp_path / "big.csv", np.tile(X, (20, 1)), np.tile(y, 20))
+    big = sheet(tmp_path / "big.csv", np.tile(X, (20, 1))[::-1], np.tile(y, 20)[::-1])
     big.write_text(big.read_text() + "1,2,oops,4,0\n")
     with lesson(m, KIND) as taught:
         learner = taught.work.model.learner

@@ -44,7 +44,7 @@ def learn(
 
     Files before one that is refused are kept. After an interruption, run the same command again.
     """
-    from remanence.store.teaching import lesson
+    from remanence.store.teaching import GrownFile, lesson
     from remanence.store.wishes import Wishes
     from remanence.streams.tables import expand_paths
 
@@ -57,6 +57,8 @@ def learn(
             for path in paths:
                 taught.learn(path, meter)
                 advance(1)
+        except GrownFile as refusal:
+            refused = InputError(f"{refusal} (option --again)")
         except (InputError, FileError, MissingDependency, NumericalError) as refusal:
             refused = refusal
     if as_json:

@@ -26,10 +26,11 @@ def unlearn(
 ) -> None:
     """Become the model that never saw these rows, exactly; rows that were never learned are refused.
 
-    A file that was learned is known by its content. Rows that are a part of learned files are looked for in those
-    files, where they lie beside the data or the model or are named with --from.
+    Every copy of the rows goes out of all learned files at hand: those of known names that lie beside the data or the
+    model or in the current folder, and those named with --from. Learned files that are not at hand cannot be searched,
+    and are named.
     """
-    from remanence.store.unlearning import removal
+    from remanence.store.unlearning import RowsNotFound, RowsOnTrust, removal
     from remanence.store.wishes import Wishes
     from remanence.streams.tables import expand_paths
 
@@ -43,6 +44,10 @@ def unlearn(
             for path in paths:
                 going.unlearn(path, meter)
                 advance(1)
+        except RowsNotFound as refusal:
+            refused = InputError(f"{refusal} (options --from FILE and --trust)")
+        except RowsOnTrust as refusal:
+            refused = InputError(f"{refusal} (option --from FILE; with --trust you vouch that they are not)")
         except (InputError, FileError, MissingDependency, NumericalError) as refusal:
             refused = refusal
     report = going.report
@@ -52,5 +57,18 @@ def unlearn(
         for name, counts in report.files.items():
             out_already = f", {counts.skipped:,} were out already" if counts.skipped else ""
             typer.echo(f"{name}: {counts.unlearned:,} rows unlearned{out_already}")
+        if report.unsearched:
+            _warn(report.unsearched)
     if refused is not None:
         raise refused
+
+
+def _warn(unsearched: dict[str, int]) -> None:
+    shown = [f"{name} ({rows:,} rows)" for name, rows in list(unsearched.items())[:5]]
+    more = f" and {len(unsearched) - 5} more" if len(unsearched) > 5 else ""
+    typer.secho("Warning: ", fg="yellow", bold=True, nl=False, err=True)
+    typer.echo(
+        f"not searched, as not at hand: {', '.join(shown)}{more}; copies of these rows in there, if any, are still in "
+        f"the model. Name the files with --from to take those out too.",
+        err=True,
+    )

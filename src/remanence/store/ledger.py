@@ -39,6 +39,15 @@ def content_fingerprint(*parts: Any) -> str:
     return digest.hexdigest()
 
 
+def marks(fingerprint: str) -> Iterator[str]:
+    """Under which names the same rows stand in a ledger when they are learned once, again, and again."""
+    yield fingerprint
+    times = 2
+    while True:
+        yield content_fingerprint(fingerprint, f"time {times}")
+        times += 1
+
+
 def now() -> str:
     """The time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -53,6 +62,7 @@ class Entry:
     rows: int
     action: Action = "learned"
     when: str = field(default_factory=now)  # UTC, ISO 8601
+    size: int | None = None  # bytes of a file that rows are appended to, so that a longer one is recognised
 
     def __post_init__(self) -> None:
         if not isinstance(self.fingerprint, str) or not SHA256.fullmatch(self.fingerprint):
@@ -62,6 +72,8 @@ class Entry:
         if not isinstance(self.name, str):
             raise InputError(f"expected a text as name, got {type(self.name).__name__}")
         check_count(self.rows, "rows", 0)
+        if self.size is not None:
+            check_count(self.size, "size", 0)
         if self.action not in get_args(Action):
             raise InputError(f"expected an action among {', '.join(get_args(Action))}, got {self.action!r:.40}")
         try:
@@ -77,6 +89,13 @@ class Ledger:
     """Everything that happened to a model, oldest first."""
 
     entries: tuple[Entry, ...] = ()
+    _places: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Where the last entry of every fingerprint stands, in the order of these last entries."""
+        for i, entry in enumerate(self.entries):
+            self._places.pop(entry.fingerprint, None)
+            self._places[entry.fingerprint] = i
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)
@@ -85,14 +104,9 @@ class Ledger:
         return len(self.entries)
 
     def in_force(self) -> dict[str, Entry]:
-        """What the model holds now, by fingerprint (L)."""
-        held: dict[str, Entry] = {}
-        for entry in self.entries:
-            if entry.action == "unlearned":
-                held.pop(entry.fingerprint, None)
-            else:
-                held[entry.fingerprint] = entry
-        return held
+        """What the model holds now, by fingerprint, in the order it came (L)."""
+        last = ((mark, self.entries[i]) for mark, i in self._places.items())
+        return {mark: entry for mark, entry in last if entry.action != "unlearned"}
 
     def rows(self) -> int:
         """The rows the model has learned by what is written here: all that came in, less all that went out."""
@@ -100,11 +114,16 @@ class Ledger:
 
     def contains(self, fingerprint: str) -> bool:
         """Whether the model holds these rows now."""
-        return fingerprint in self.in_force()
+        return self.last_action(fingerprint) in ("learned", "merged")
+
+    def last_place(self, fingerprint: str) -> int:
+        """Where the last entry of these rows stands; -1 if they were never met."""
+        return self._places.get(fingerprint, -1)
 
     def last_action(self, fingerprint: str) -> Action | None:
         """What happened to these rows last; None if they were never met."""
-        return next((e.action for e in reversed(self.entries) if e.fingerprint == fingerprint), None)
+        place = self.last_place(fingerprint)
+        return None if place < 0 else self.entries[place].action
 
     def with_entry(self, entry: Entry) -> "Ledger":
         """With one more entry; rows that are in cannot come in again, and rows that went out cannot go out again.
@@ -140,7 +159,10 @@ class Ledger:
 
     def to_list(self) -> list[list[Any]]:
         """The entries as JSON has them."""
-        return [[e.fingerprint, e.name, int(e.rows), e.action, e.when] for e in self.entries]
+        return [
+            [e.fingerprint, e.name, int(e.rows), e.action, e.when, *([] if e.size is None else [int(e.size)])]
+            for e in self.entries
+        ]
 
     @classmethod
     def from_list(cls, entries: Any) -> "Ledger":

@@ -11,9 +11,8 @@ from typing import Any
 
 from remanence.errors import FileError, InputError
 from remanence.store.columns import Columns
-from remanence.store.ledger import Entry, Ledger, content_fingerprint
+from remanence.store.holdings import Holdings
 from remanence.store.model_file import WAIT, ModelFile, locked, read
-from remanence.store.sources import places_out
 from remanence.store.work import adopted, rows_of
 
 
@@ -35,29 +34,17 @@ def merge_files(models: Sequence[str | Path], out: str | Path, wait: float = WAI
 def _joined(ours: ModelFile, theirs: ModelFile, path: Path) -> ModelFile:
     notes = _joined_notes(ours, theirs, path)
     try:
-        ledger = _joined_ledgers(ours.ledger, theirs)
+        held = Holdings.of(ours.ledger, ours.notes).merge(Holdings.of(theirs.ledger, theirs.notes))
         learner = _joined_learners(ours.learner, theirs.learner)
     except InputError as refusal:
         raise InputError(f"cannot merge {path}: {refusal}") from None
-    return ModelFile(learner, ledger, notes)
+    return ModelFile(learner, held.ledger, {**notes, **held.to_notes()})
 
 
 def _joined_learners(ours: Any, theirs: Any) -> Any:
     if not rows_of(theirs):
         return ours
     return ours.merge(theirs) if rows_of(ours) else theirs
-
-
-def _joined_ledgers(ours: Ledger, theirs: ModelFile) -> Ledger:
-    """Every piece comes with the rows of it that are still in."""
-    out = places_out(theirs.notes)
-    held = [replace(e, rows=e.rows - len(out.get(mark, ()))) for mark, e in theirs.ledger.in_force().items()]
-    ledger = ours.merged(Ledger(tuple(held)))
-    loose = sum(e.rows for e in held) - rows_of(theirs.learner)
-    if loose <= 0:
-        return ledger
-    mark = content_fingerprint(*(e.fingerprint for e in held), f"{loose} rows out")
-    return ledger.with_entry(Entry(mark, "unlearned on trust", loose, "unlearned"))  # nobody knows from which piece
 
 
 def _joined_notes(ours: ModelFile, theirs: ModelFile, path: Path) -> dict[str, Any]:
@@ -77,8 +64,7 @@ def _joined_notes(ours: ModelFile, theirs: ModelFile, path: Path) -> dict[str, A
                 f"both models must be taught alike"
             )
     columns = replace(mine, kind=mine.kind or other.kind, ignored=tuple(dict.fromkeys([*mine.ignored, *other.ignored])))
-    out = {**places_out(ours.notes), **places_out(theirs.notes)}
-    return {**theirs.notes, **ours.notes, **columns.to_notes(), **({"out": out} if out else {})}
+    return {**theirs.notes, **ours.notes, **columns.to_notes()}
 
 
 def _short(value: Any) -> str:

@@ -8,6 +8,7 @@ that fails half-way leaves the model as it was before that piece.
 
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,12 +17,18 @@ from typing import Any
 
 from remanence.errors import InputError, NumericalError
 from remanence.store.columns import Columns, samples
+from remanence.store.holdings import Holdings
 from remanence.store.labels import Kind
 from remanence.store.ledger import Entry
 from remanence.store.model_file import WAIT
 from remanence.store.wishes import Wishes
-from remanence.store.work import Work, batch_size, marks, on_trial, working
+from remanence.store.work import Work, batch_size, on_trial, working
 from remanence.streams.tables import Piece, Table, expand_paths, open_table
+
+
+class GrownFile(InputError):
+    """A file whose beginning was learned before, when it was shorter."""
+
 
 Noticed = Callable[[str, int], None]  # the name of a piece, and rows that were just learned
 
@@ -67,8 +74,9 @@ class Lesson:
             with naming_data(Path(path).name):
                 table = open_table(path)
                 columns = self._columns(table)
+                met: Counter[str] = Counter()  # content that stands in one file more than once counts as often
                 for piece in table.pieces():
-                    columns = self._piece(piece, columns, counts, noticed)
+                    columns = self._piece(piece, columns, counts, met, noticed)
         finally:
             if counts != Counts():
                 self.report.files[str(path)] = counts
@@ -86,13 +94,19 @@ class Lesson:
         known.check(table)
         return known
 
-    def _piece(self, piece: Piece, columns: Columns, counts: Counts, noticed: Noticed) -> Columns:
-        model, fingerprint = self.work.model, piece.fingerprint()
-        held = model.ledger.in_force()
-        if fingerprint in held and not self.again:
-            counts.skipped += held[fingerprint].rows
+    def _piece(self, piece: Piece, columns: Columns, counts: Counts, met: "Counter[str]", noticed: Noticed) -> Columns:
+        model = self.work.model
+        held = Holdings.of(model.ledger, model.notes)
+        begun = piece.beginnings(held.lengths())
+        fingerprint = piece.fingerprint()
+        mark = held.to_learn(fingerprint, met[fingerprint], self.again)
+        met[fingerprint] += 1
+        if mark is None:
+            counts.skipped += model.ledger.in_force()[fingerprint].rows
             noticed(piece.name, 0)
             return columns
+        if not self.again:
+            refuse_grown(piece, held.grown_from(begun))
         columns = columns.seeing(piece)
         learner, learned, dropped = on_trial(model.learner), 0, 0
         size = batch_size(learner, len(columns.features))
@@ -102,8 +116,7 @@ class Lesson:
                     learner.partial_fit(part.X[i : i + size], part.y[i : i + size])
                 noticed(piece.name, len(part.X[i : i + size]))
             learned, dropped = learned + len(part.X), dropped + part.missing
-        mark = next(mark for mark in marks(fingerprint) if mark not in held)
-        ledger = model.ledger.with_entry(Entry(mark, piece.name, learned))
+        ledger = model.ledger.with_entry(Entry(mark, piece.name, learned, size=piece.size))
         self.work.put(replace(model, learner=learner, ledger=ledger, notes={**model.notes, **columns.to_notes()}))
         counts.learned, counts.dropped = counts.learned + learned, counts.dropped + dropped
         return columns
@@ -134,6 +147,16 @@ def teach(
         for path in paths:
             taught.learn(path)
     return taught.report
+
+
+def refuse_grown(piece: Piece, entry: Entry | None) -> None:
+    """Rows that were learned as a shorter file would count twice."""
+    if entry is not None:
+        raise GrownFile(
+            f"expected rows that were not learned yet, but {piece.name} has grown: its first {entry.size:,} bytes were "
+            f"learned before as {entry.name} ({entry.rows:,} rows); put the new rows into a file of their own, or "
+            f"unlearn the old part first (from a file of just these bytes), or learn all of it, old rows twice"
+        )
 
 
 def taken_over(columns: Columns, learner: Any, table: Table) -> Columns:

@@ -2,15 +2,14 @@
 
     what is left = what training on the other rows gives                                        (U)   RLS, forget = 1
 
-Rows go out that are known to be in: a whole piece of the ledger, or rows found in such pieces (sources.py). A whole
-piece leaves the ledger and can be learned again; a part is noted as unlearned.
+Rows go out that are known to be in: every copy of them in the pieces of the ledger that are at hand (sources.py). A
+file that was learned as a whole leaves the ledger and can be learned again; a part is noted as unlearned.
 """
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +17,31 @@ import numpy as np
 
 from remanence.errors import InputError
 from remanence.store.columns import Columns, Samples, samples
-from remanence.store.ledger import Entry
+from remanence.store.holdings import Holdings, Plan, carried_out, lost_places, may_hold, plan_removal, settled
 from remanence.store.model_file import WAIT
-from remanence.store.sources import Places, files_at_hand, find_rows, last_out, places_out
+from remanence.store.sources import available, files_at_hand, keys, pieces_of
 from remanence.store.teaching import Noticed, naming_data, without_names
 from remanence.store.wishes import Wishes
-from remanence.store.work import Work, marks, rows_of, working
+from remanence.store.work import Work, rows_of, working
 from remanence.streams.tables import Piece, expand_paths, open_table
 
 AT_ONCE = 1000  # rows taken out together: a square of this many numbers is formed
+
+
+class RowsNotFound(InputError):
+    """Rows that are in no learned piece at hand, and not known to be out."""
+
+
+class RowsOnTrust(InputError):
+    """Rows that went out on trust may be among those that are asked for."""
 
 
 @dataclass
 class Removed:
     """What became of the rows of one file."""
 
-    unlearned: int = 0
-    skipped: int = 0  # out already
+    unlearned: int = 0  # every copy counts
+    skipped: int = 0  # known to be out already
 
 
 @dataclass
@@ -42,13 +49,16 @@ class RemovalReport:
     """What became of the rows of every file."""
 
     files: dict[str, Removed] = field(default_factory=dict)
+    unsearched: dict[str, int] = field(default_factory=dict)  # pieces in force that were not at hand: rows of them
 
     def total(self, what: str) -> int:
         return sum(getattr(counts, what) for counts in self.files.values())
 
     def to_dict(self) -> dict[str, Any]:
         totals = {what: self.total(what) for what in ("unlearned", "skipped")}
-        return {**totals, "files": [{"file": name, **vars(counts)} for name, counts in self.files.items()]}
+        unsearched = [{"name": name, "rows": rows} for name, rows in self.unsearched.items()]
+        files = [{"file": name, **vars(counts)} for name, counts in self.files.items()]
+        return {**totals, "unsearched": unsearched, "files": files}
 
 
 class Removal:
@@ -59,60 +69,70 @@ class Removal:
         self.report = RemovalReport()
 
     def unlearn(self, path: Path | str, noticed: Noticed = lambda name, rows: None) -> Removed:
-        """Take the rows of a file out; if that is refused, the model is as before the piece that was."""
-        counts = Removed()
-        table = open_table(path)
-        columns = self.work.columns
+        """Take every copy of the rows of a file out; if that is refused, nothing has changed."""
+        table, columns, model = open_table(path), self.work.columns, self.work.model
         if columns is None:
             raise InputError(
                 "expected a model that was taught by remanence learn, got one from Python; unlearn in Python too"
             )
         columns.check(table, asking=True)
         table.require(columns.answers)
-        for piece in table.pieces():
-            if piece.fingerprint() in self.work.model.ledger.in_force():
-                self._whole(piece, columns, counts, noticed)
-            else:
-                self._part(piece, columns, counts, noticed)
-        self.report.files[str(path)] = counts
-        return counts
+        before = Holdings.of(model.ledger, model.notes)
+        pieces = [(p, self.drop or bool(before.held_marks(p.fingerprint()))) for p in table.pieces()]
+        asked = [available(piece, columns, drop) for piece, drop in pieces]
+        others = [available(piece, columns, True) for piece in pieces_of(self._files(table.path))]
+        held, missing = settled(before, [*asked, *others])
+        plan = plan_removal(held, asked, others)
+        self._check(held, plan, table.path.name, [] if self.trust else may_hold(held, plan, missing))
+        trusted = [lost_places(plan, piece) if plan.lost.any() else [] for piece in asked]
+        left, removed = without(model.learner, _rows_out(pieces, columns, plan), table.path.name, noticed)
+        after = carried_out(held, plan, asked, trusted)
+        if after != before:
+            notes = {**model.notes, **after.to_notes()}
+            self.work.put(replace(model, learner=left, ledger=after.ledger, notes=notes))
+        self.report.unsearched = {entry.name: held.rows_in(entry.fingerprint) for entry in plan.unsearched}
+        self.report.files[str(path)] = Removed(removed, plan.rows(plan.is_out))
+        return self.report.files[str(path)]
 
-    def _whole(self, piece: Piece, columns: Columns, counts: Removed, noticed: Noticed) -> None:
-        """A piece that was learned, as often as it was, but for rows that are out already."""
-        model = self.work.model
-        held, out = model.ledger.in_force(), places_out(model.notes)
-        learner, ledger = model.learner, model.ledger
-        for mark in list(takewhile(held.__contains__, marks(piece.fingerprint()))):
-            gone = np.array(out.pop(mark, []), int)
-            parts = (part_without(part, gone) for part in samples(piece, columns, drop=True))
-            learner, removed = without(learner, parts, piece.name, noticed)
-            ledger = ledger.with_entry(Entry(mark, held[mark].name, removed, "unlearned"))
-            counts.unlearned += removed
-        self.work.put(replace(model, learner=learner, ledger=ledger, notes={**model.notes, "out": out}))
+    def _files(self, path: Path) -> list[Path]:
+        """Where to look: files that were named, and those that are called as something the model has learned."""
+        folders = (path.parent, self.work.file.path.parent, Path.cwd())
+        return [*self.sources, *files_at_hand(self.work.model.ledger, folders)]
 
-    def _part(self, piece: Piece, columns: Columns, counts: Removed, noticed: Noticed) -> None:
-        """Rows that stand in pieces which were learned."""
-        model, fingerprint = self.work.model, piece.fingerprint()
-        out = places_out(model.notes)
-        folders = (piece.path.parent, self.work.file.path.parent, Path.cwd())
-        files = dict.fromkeys([*self.sources, *files_at_hand(model.ledger, folders)])
-        found, lost = find_rows(piece, columns, self.drop, model.ledger, out, files)
-        before = last_out(model.ledger, fingerprint)
-        if lost and before >= 0:
-            counts.skipped += model.ledger.entries[before].rows
-            return
-        if lost and not self.trust:
-            raise InputError(
-                f"expected rows that the model has learned, got {piece.name}, which is not in its ledger, and {lost} "
-                f"of its rows are not in any learned file at hand; name the files they were learned from with --from, "
-                f"or, if you know that they were, rely on arithmetic alone with --trust"
+    def _check(self, held: Holdings, plan: Plan, name: str, trusted: Sequence[Any]) -> None:
+        """Refuse rows that are not known to be in, or that may be out already."""
+        if trusted:
+            raise RowsOnTrust(
+                f"expected to know which rows are out, but {held.rows_loose()} rows went out on trust as "
+                f"{', '.join(dict.fromkeys(entry.name for entry in trusted))}, which is not at hand: rows of {name} "
+                f"may be among them and would go out twice; name that file, or train anew without those rows"
             )
-        learner, removed = without(model.learner, samples(piece, columns, self.drop), piece.name, noticed)
-        mark = next(mark for mark in marks(fingerprint) if model.ledger.last_action(mark) is None)
-        ledger = model.ledger.with_entry(Entry(mark, piece.name, removed, "unlearned"))
-        notes = {**model.notes, "out": out if lost else joined(out, found)}
-        self.work.put(replace(model, learner=learner, ledger=ledger, notes=notes))
-        counts.unlearned += removed
+        lost = plan.rows(plan.lost)
+        if lost and not self.trust:
+            away = f"; not at hand, so not searched: {_listed(held, plan)}" if plan.unsearched else ""
+            raise RowsNotFound(
+                f"expected rows that the model has learned, but {lost} row{'s' * (lost > 1)} of {name} "
+                f"{'are' if lost > 1 else 'is'} in no learned file at hand{away}; name the files they were learned "
+                f"from, or, if you know that they were, take them out on trust"
+            )
+
+
+def _listed(held: Holdings, plan: Plan) -> str:
+    shown = [f"{entry.name} ({held.rows_in(entry.fingerprint)} rows)" for entry in plan.unsearched[:5]]
+    return ", ".join(shown) + (f" and {len(plan.unsearched) - 5} more" if len(plan.unsearched) > 5 else "")
+
+
+def _rows_out(pieces: Iterable[tuple[Piece, bool]], columns: Columns, plan: Plan) -> Iterator[Samples]:
+    """The rows to take out, each as often as it was found; those that were not found as often as they are asked for."""
+    left = plan.copies.copy()
+    for piece, drop in pieces:
+        for part in samples(piece, columns, drop):
+            where = np.searchsorted(plan.keys, keys(part))
+            times = plan.lost[where].astype(int)
+            first = np.unique(where, return_index=True)[1]
+            times[first] += left[where[first]]
+            left[where[first]] = 0
+            yield Samples(part.X.repeat(times, axis=0), part.y.repeat(times, axis=0), part.places.repeat(times), 0)
 
 
 def without(learner: Any, parts: Iterable[Samples], name: str, noticed: Noticed) -> tuple[Any, int]:
@@ -130,16 +150,6 @@ def without(learner: Any, parts: Iterable[Samples], name: str, noticed: Noticed)
             removed += len(X)
             noticed(name, len(X))
     return (clone(left) if not rows_of(left) else left), removed
-
-
-def part_without(part: Samples, gone: Any) -> Samples:
-    """The rows that do not stand at the places which are gone."""
-    kept = ~np.isin(part.places, gone)
-    return Samples(part.X[kept], part.y[kept], part.places[kept], part.missing)
-
-
-def joined(out: Places, found: Places) -> Places:
-    return {mark: sorted([*out.get(mark, []), *found.get(mark, [])]) for mark in {**out, **found}}
 
 
 @contextmanager

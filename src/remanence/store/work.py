@@ -20,6 +20,7 @@ from remanence.store.model_file import WAIT, Locked, ModelFile, locked
 from remanence.streams.tables import FORMATS
 
 RARELY = 5.0  # the time since the last write, in units of how long that one took, from which on to write again
+TAUGHT_IN_PYTHON = "taught in Python"  # the name of what a model knew before it had a ledger
 LARGEST_BATCH = 1 << 22  # numbers handed to a learner at once
 
 
@@ -89,7 +90,7 @@ def adopted(model: ModelFile, path: str | Path) -> ModelFile:
     if len(model.ledger) or not rows:
         return model
     mark = content_fingerprint(model.learner.coef_, model.learner.intercept_)
-    return replace(model, ledger=Ledger((Entry(mark, "taught in Python", rows),)))
+    return replace(model, ledger=Ledger((Entry(mark, TAUGHT_IN_PYTHON, rows),)))
 
 
 def on_trial(learner: Any) -> Any:
@@ -104,12 +105,3 @@ def batch_size(learner: Any, features: int) -> int:
     """Rows to hand to a learner at once, so that their features stay small beside a wide model."""
     width = features if learner.features is None else int(vars(learner.features).get("width", features))
     return max(256, LARGEST_BATCH // max(width, 1))
-
-
-def marks(fingerprint: str) -> Iterator[str]:
-    """Under which names the same rows stand in a ledger when they are learned once, again, and again."""
-    yield fingerprint
-    times = 2
-    while True:
-        yield content_fingerprint(fingerprint, f"time {times}")
-        times += 1

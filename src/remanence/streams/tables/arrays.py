@@ -1,5 +1,7 @@
 """NPZ: one array of rows (n, d), and beside it arrays of n labels, by name."""
 
+import hashlib
+import io
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from remanence.errors import InputError
-from remanence.streams.tables.table import ROWS_AT_ONCE, Piece, Rows, Table, hash_of_bytes
+from remanence.streams.tables.table import ROWS_AT_ONCE, Piece, Rows, Table
 
 
 def read(path: Path) -> "ArrayTable":
@@ -18,7 +20,7 @@ def read(path: Path) -> "ArrayTable":
 class ArrayTable(Table):
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.arrays = _loaded(path)
+        self.arrays, self.mark = _loaded(path)
         wide = [name for name, a in self.arrays.items() if a.ndim == 2]
         if len(wide) != 1 and "X" not in wide:
             raise InputError(
@@ -44,7 +46,7 @@ class ArrayPiece(Piece):
         self.table, self.path, self.name = table, table.path, table.path.name
 
     def fingerprint(self) -> str:
-        return hash_of_bytes(self.path)
+        return self.table.mark
 
     def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[Rows]:
         self.table.require([*columns, *labels])
@@ -71,10 +73,12 @@ class ArrayPiece(Piece):
             yield Rows(block, stacked, i, original if originals else None)
 
 
-def _loaded(path: Path) -> dict[str, Any]:
+def _loaded(path: Path) -> tuple[dict[str, Any], str]:
+    """The arrays of a file and the SHA-256 of the bytes they were read from, which may not be there any more."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+        content = path.read_bytes()
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}, hashlib.sha256(content).hexdigest()
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError) as problem:
         raise InputError(
             f"{path.name} is not an NPZ file of plain arrays: {problem}; save it with numpy.savez, without objects"

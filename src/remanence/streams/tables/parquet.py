@@ -11,6 +11,7 @@ import numpy as np
 
 from remanence.checks import Array
 from remanence.errors import InputError, MissingDependency
+from remanence.streams.tables.hashing import identity, refuse_changed
 from remanence.streams.tables.table import ROWS_AT_ONCE, Piece, Rows, Table, hash_of_bytes
 
 
@@ -27,7 +28,7 @@ class ParquetTable(Table):
             raise MissingDependency(
                 f"reading {path.name} needs pyarrow, which is not installed; pip install 'remanence[data]'"
             ) from None
-        self.path = path
+        self.path, self.identity = path, identity(path)
         try:
             with pq.ParquetFile(path) as file:
                 self.metadata, schema = file.metadata, file.schema_arrow
@@ -54,9 +55,15 @@ class ParquetTable(Table):
 class ParquetPiece(Piece):
     def __init__(self, table: ParquetTable, group: int, groups: int) -> None:
         self.table, self.group, self.path = table, group, table.path
+        self.mark: str | None = None
         self.name = table.path.name if groups == 1 else f"{table.path.name}[{group}]"
 
     def fingerprint(self) -> str:
+        if self.mark is None:
+            self.mark = self._hash()
+        return self.mark
+
+    def _hash(self) -> str:
         group = self.table.metadata.row_group(self.group)
         spans = []
         for j in range(group.num_columns):
@@ -89,7 +96,14 @@ class ParquetPiece(Piece):
                     yield Rows(X, stacked, first, original)
                     first += len(X)
         except (pa.ArrowException, OSError) as problem:
+            self._check_unchanged()  # (that would be why)
             raise InputError(f"cannot read row group {self.group} of {self.path.name}: {problem}") from None
+        self._check_unchanged()
+
+    def _check_unchanged(self) -> None:
+        """Arrow reads pages here and there, so the bytes cannot be hashed as they come: they are hashed once more."""
+        if self.mark is not None and (identity(self.path) != self.table.identity or self._hash() != self.mark):
+            refuse_changed(self.path.name)
 
     def _check_numeric(self, name: str) -> None:
         kind = self.table.types[self.table.sources[name][0]]

@@ -64,10 +64,15 @@ class Piece(ABC):
 
     path: Path
     name: str
+    size: int | None = None  # bytes, of a file that is one piece and that rows are appended to; known once hashed
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """A hash of what it holds."""
+        """A hash of what it holds; `blocks` refuses what is not as it was when this was first asked."""
+
+    def beginnings(self, lengths: Iterable[int]) -> dict[int, str]:
+        """What the fingerprint would be of the first bytes alone, for lengths at which such a file may have ended."""
+        return {}
 
     @abstractmethod
     def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[Rows]:

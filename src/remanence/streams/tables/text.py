@@ -1,15 +1,17 @@
 """CSV: a header of column names, then rows of numbers with labels; commas, semicolons or tabs."""
 
 import csv
-from collections.abc import Iterator, Sequence
-from itertools import islice
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 
 from remanence.checks import Array
 from remanence.errors import InputError
-from remanence.streams.tables.table import ROWS_AT_ONCE, Piece, Rows, Table, hash_of_bytes
+from remanence.streams.tables.hashing import HashingFile, hash_with_beginnings, refuse_changed
+from remanence.streams.tables.table import ROWS_AT_ONCE, Piece, Rows, Table
 
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
 
@@ -21,8 +23,7 @@ def read(path: Path) -> "TextTable":
 class TextTable(Table):
     def __init__(self, path: Path) -> None:
         self.path = path
-        lines = _lines(path)
-        header = next(lines, None)
+        header = next(_lines(HashingFile(path), path.name), None)
         if header is None:
             raise InputError(f"{path.name} is empty; expected a line of column names and then rows")
         self.columns = tuple(name.strip() for name in header)
@@ -39,15 +40,29 @@ class TextTable(Table):
 class TextPiece(Piece):
     def __init__(self, table: TextTable) -> None:
         self.table, self.path, self.name = table, table.path, table.path.name
+        self.mark: str | None = None
 
     def fingerprint(self) -> str:
-        return hash_of_bytes(self.path)
+        if self.mark is None:
+            self.beginnings(())
+        assert self.mark is not None
+        return self.mark
+
+    def beginnings(self, lengths: Iterable[int]) -> dict[int, str]:
+        found, self.size, begun = hash_with_beginnings(self.path, lengths)
+        if self.mark not in (None, found):
+            refuse_changed(self.name)
+        self.mark = found
+        return {length: mark for length, mark in begun.items() if length < self.size}
 
     def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[Rows]:
         self.table.require([*columns, *labels])
         where = [self.table.columns.index(c) for c in columns]
         label_at = [self.table.columns.index(c) for c in labels]
-        lines = islice(_lines(self.path), 1, None)
+        source = HashingFile(self.path)
+        lines = _lines(source, self.name)
+        if tuple(name.strip() for name in next(lines, ())) != self.table.columns:
+            refuse_changed(self.name)
         first = 0
         while block := list(islice(lines, ROWS_AT_ONCE)):
             for i, row in enumerate(block):
@@ -61,6 +76,8 @@ class TextPiece(Piece):
             aside = (text[:, 0] if len(label_at) == 1 else text) if label_at else None
             yield Rows(X, aside, first, self._original(block) if originals else None)
             first += len(block)
+        if self.mark not in (None, source.digest.hexdigest()):
+            refuse_changed(self.name)
         if not first:
             raise InputError(f"{self.name} has column names and no rows; expected at least one row")
 
@@ -87,18 +104,17 @@ class TextPiece(Piece):
             return X
 
 
-def _lines(path: Path) -> Iterator[list[str]]:
-    """The rows of the file as text; a file that is no text is refused. Blank lines are passed over."""
+def _lines(source: io.RawIOBase, name: str) -> Iterator[list[str]]:
+    """The rows of a file as text, read once; one that is no text is refused. Blank lines are passed over."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with io.TextIOWrapper(io.BufferedReader(source), encoding="utf-8-sig", newline="") as file:
             header = file.readline()
             delimiter = max(",;\t", key=header.count)
-            file.seek(0)
-            for row in csv.reader(file, delimiter=delimiter, strict=True):
+            for row in csv.reader(chain([header], file), delimiter=delimiter, strict=True):
                 if row:
                     yield row
     except (UnicodeDecodeError, csv.Error) as problem:
-        raise InputError(f"{path.name} is not what its name says, a text of rows: {problem}") from None
+        raise InputError(f"{name} is not what its name says, a text of rows: {problem}") from None
 
 
 def _is_number(cell: str) -> bool:
