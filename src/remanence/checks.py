@@ -3,6 +3,7 @@
 A refusal says what was expected, what came and what to try, and it happens before anything has changed.
 """
 
+import os
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,11 @@ import numpy.typing as npt
 from remanence.errors import InputError, NumericalError
 
 Array = npt.NDArray[Any]
+
+try:
+    PHYSICAL = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))  # bytes of memory of this machine
+except (AttributeError, OSError, ValueError):  # (a system that does not say)
+    PHYSICAL = float("inf")
 
 # What overflows on the way is found at the end (check_result) and refused; it need not be announced on top.
 quiet = np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
@@ -22,13 +28,21 @@ def check_numbers(values: Any, name: str, dtype: npt.DTypeLike) -> Array:
     """Values as an array of this precision, or a refusal of what are no real numbers."""
     if type(values) is np.ndarray and values.dtype == dtype:  # the common case, without ceremony
         return values
+    check_unmasked(values, name)
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O" and all(isinstance(v, (int, float, np.number)) for v in array.flat):
             array = array.astype(float)
+        if array.dtype.kind == "c":
+            raise InputError(
+                f"expected {name} to hold real numbers, got {array.dtype}. Complex data not supported: "
+                f"pass real and imaginary parts as columns of their own"
+            )
         if array.dtype.kind not in "fiub":
             raise TypeError
-    except (TypeError, ValueError, OverflowError):
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
         raise InputError(
             f"expected {name} to hold real numbers, got {type(values).__name__} of {_kind(values)}; "
             f"encode text and dates as numbers first"
@@ -42,6 +56,17 @@ def _kind(values: Any) -> str:
         return f"dtype {np.asarray(values).dtype}"
     except ValueError:
         return "rows of unequal length"
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError):
+        return "no array"
+
+
+def check_unmasked(values: Any, name: str) -> None:
+    """Refuse masked entries: what is under a mask is not meant to be read, and an array would show it."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        masked = int(np.ma.getmaskarray(values).sum())
+        raise InputError(
+            f"expected {name} without masked entries, got {masked}; drop (np.ma.compress_rows) or impute those rows"
+        )
 
 
 def check_finite(array: Array, name: str) -> None:
@@ -128,6 +153,14 @@ def check_count(value: Any, name: str, low: int = 1, hint: str = "") -> int:
             f"expected {name} to be a whole number of at least {low}, got {value!r}{'; ' + hint if hint else ''}"
         )
     return int(value)
+
+
+def check_memory(size: float, what: str, hint: str) -> None:
+    """Refuse what this machine has not the memory for (bytes): asked for it, the system may grant it and kill us."""
+    if size > PHYSICAL:
+        raise InputError(
+            f"{what} would need {size / 1e9:.3g} GB of memory, but this machine has {PHYSICAL / 1e9:.3g} GB; {hint}"
+        )
 
 
 def read_only(array: Array) -> Array:

@@ -94,7 +94,7 @@ def test_every_method_grows_classes_as_if_they_had_always_been_there(seed, cuts)
     ):
         grown = taught_in_parts(rm.ContinualClassifier(method), X, y, np.array_split(np.arange(30), cuts))
         told = rm.ContinualClassifier(method).partial_fit(X, y, classes=np.unique(y))
-        np.testing.assert_allclose(grown._scores(X), told._scores(X), atol=1e-8)
+        np.testing.assert_allclose(grown.class_scores(X), told.class_scores(X), atol=1e-8)
 
 
 def test_announced_classes_are_there_and_score_nothing():

@@ -173,7 +173,7 @@ ESTIMATOR_CHANGES = {
 @pytest.mark.parametrize("name", ESTIMATOR_CHANGES)
 def test_an_estimator_that_does_not_fit_together_is_refused(name, small):
     change, words = ESTIMATOR_CHANGES[name]
-    small._current()
+    small._now()
 
     def both(tree, arrays):
         change(tree, arrays)

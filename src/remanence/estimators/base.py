@@ -2,12 +2,11 @@
 
 The intercept is a leading column of ones. Methods with a soft memory leave it unpenalised, which is centring done by
 the factorisation itself; for the others it is a feature like any other. Where it is free, any offset may be taken from
-the features without changing the model; taking the mean of the first block spares single precision its largest numbers.
+the features without changing the model. Taking the mean of the first block spares single precision its largest numbers.
+If that block was a single row, the offset is that row: so it is moved to the mean of all rows learned whenever rows are
+taken out and before the model is written to a file.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import fields, is_dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,17 +14,29 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from remanence.checks import Array, check_finite
+from remanence.checks import Array, check_finite, check_memory, check_numbers, check_result, quiet
 from remanence.errors import InputError
 from remanence.estimators.fingerprint import fingerprint
+from remanence.estimators.one_value import OneValue
 from remanence.estimators.random_features import RandomFeatures
-from remanence.estimators.validation import refused_as_input_error
+from remanence.estimators.settings import (
+    changed_clone,
+    check_bool,
+    check_encoder,
+    check_method,
+    check_word,
+    settings_of,
+)
+from remanence.estimators.validation import check_container, refused_as_input_error
 from remanence.methods import LMS, RLS
 from remanence.methods.protocol import Method
 from remanence.methods.soft import SoftMethod
 
+FORM = ("state_", "method_", "offset_")  # in which form a model is held; another form can be the same model
+LARGEST_REPEAT = 1 << 27  # numbers that samples repeated by their weights may take
 
-class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
+
+class ContinualEstimator(OneValue):
     """A scikit-learn estimator around a linear method; not for use by itself."""
 
     method: Method[Any] | None
@@ -36,25 +47,26 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
     method_: Method[Any]
     n_seen_: int
 
-    # Settings: a method is a frozen value, so `method__ridge` replaces it
+    # Settings: a method and an encoder are frozen values, so `method__ridge` and `features__width` replace them
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         params: dict[str, Any] = super().get_params(deep=False)
         if deep:
-            params |= {f"method__{name}": value for name, value in _settings(self._method()).items()}
+            params |= {f"method__{name}": value for name, value in settings_of(self.method).items()}
             if isinstance(self.features, BaseEstimator):
                 params |= {f"features__{name}": value for name, value in self.features.get_params().items()}
         return params
 
     def set_params(self, **params: Any) -> Self:
-        inner = {k.removeprefix("method__"): params.pop(k) for k in list(params) if k.startswith("method__")}
-        super().set_params(**params)
-        if inner:
-            method = self._method()
-            known = sorted(_settings(method))
-            if not set(inner) <= set(known):
-                raise InputError(f"expected settings of {type(method).__name__}, {known}, got {sorted(inner)}")
-            self.method = replace(method, **inner)  # type: ignore[type-var]
+        inner = {
+            outer: {k.removeprefix(outer): params.pop(k) for k in list(params) if k.startswith(outer)}
+            for outer in ("method__", "features__")
+        }
+        refused_as_input_error(super().set_params, **params)
+        if inner["method__"]:
+            self.method = changed_clone(check_method(self.method), inner["method__"], "method")
+        if inner["features__"]:
+            self.features = changed_clone(self.features, inner["features__"], "features")
         return self
 
     def __sklearn_clone__(self) -> Self:
@@ -64,13 +76,28 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
         }
         return type(self)(**params)
 
+    def _check_settings(self) -> None:
+        check_method(self.method)
+        check_bool(self.fit_intercept, "fit_intercept")
+        check_encoder(self.features)
+        self._dtype()
+
     # Data
 
     def _check_X(self, X: Any, reset: bool) -> Array:
-        """X as the method wants it: checked, passed through the frozen features, with the column of ones."""
-        if reset or not self._familiar(X):
-            X = refused_as_input_error(validate_data, self, X, reset=reset, **self._wanted())
-        return self._design(X, reset)
+        """X as an array of numbers, and this model's names and number of columns if it has none yet."""
+        if not reset and self._familiar(X):
+            return np.asarray(X)
+        check_container(X)
+        try:
+            return np.asarray(refused_as_input_error(validate_data, self, X, reset=reset, **self._wanted()))
+        except InputError as refusal:
+            if self.features is None:
+                raise
+            raise type(refusal)(
+                f"{refusal}; `features` are handed rows of numbers here: where the encoder takes text or dates, "
+                f"transform them first and teach the result"
+            ) from None
 
     def _familiar(self, X: Any) -> bool:
         """Whether X is just what this model learned before, so that a full check has nothing to find."""
@@ -80,7 +107,7 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
             and X.dtype == self._dtype()
             and self.features is None
             and X.shape == (len(X) or -1, self.n_features_in_)
-            and not hasattr(self, "feature_names_in_")
+            and "feature_names_in_" not in self.__dict__
         )
 
     def _wanted(self) -> dict[str, Any]:
@@ -89,35 +116,46 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
             return {"dtype": self._dtype(), "order": "C"}
         return {"dtype": "numeric", "allow_nd": True}
 
-    def _design(self, X: Array, reset: bool) -> Array:
+    def _design(self, X: Array, reset: bool = False, recentre: bool = False) -> Array:
+        """X as the method wants it: passed through the frozen features, less the offset, with the column of ones."""
         if self.features is not None:
-            identity = fingerprint(self.features)
-            if reset:
-                drawn = isinstance(self.features, RandomFeatures)  # needs no data, only their width
-                self.features_ = clone(self.features).fit(X) if drawn else self.features
-                self.features_fingerprint_ = identity
-            elif identity != self.features_fingerprint_:
-                raise InputError(
-                    f"expected features from the encoder this model was taught with ({self.features_fingerprint_}), "
-                    f"got another one ({identity}); set `features` back, or fit anew"
-                )
-            try:
-                X = np.asarray(self.features_.transform(self._named(X)), self._dtype())
-            except NotFittedError:
-                raise InputError(
-                    "expected `features` to be a fitted transformer; fit it before, it stays frozen"
-                ) from None
+            X = self._encoded(X, reset)
         check_finite(X, "X" if self.features is None else "the features")
         if not self.fit_intercept:
             return X
         soft = isinstance(self._method(), SoftMethod)
-        if reset:
+        if reset or recentre:
             self.offset_ = X.mean(axis=0) if soft else np.zeros(X.shape[1], X.dtype)
         # Column-major is what a soft memory folds in as it is.
         with_ones = np.empty((len(X), X.shape[1] + 1), X.dtype, order="F" if soft else "C")
         with_ones[:, 0] = 1
         np.subtract(X, self.offset_, out=with_ones[:, 1:])
         return with_ones
+
+    def _encoded(self, X: Array, reset: bool) -> Array:
+        identity = fingerprint(self.features)
+        if reset:
+            drawn = isinstance(self.features, RandomFeatures)  # needs no data, only their width
+            self.features_ = clone(self.features).fit(X) if drawn else self.features
+            self.features_fingerprint_ = identity
+        elif identity != self.features_fingerprint_:
+            raise InputError(
+                f"expected features from the encoder this model was taught with ({self.features_fingerprint_}), "
+                f"got another one ({identity}); set `features` back, or fit anew"
+            )
+        try:
+            found = self.features_.transform(self._named(X))
+        except NotFittedError:
+            raise InputError("expected `features` to be a fitted transformer; fit it before, it stays frozen") from None
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
+            if isinstance(problem, InputError):
+                raise
+            raise InputError(f"`features` cannot transform these rows: {problem}") from None
+        check_container(found, "the features")
+        found = check_numbers(found, "the features", self._dtype())
+        if found.ndim != 2 or len(found) != len(X):
+            raise InputError(f"expected features of shape ({len(X)}, features), got {found.shape}")
+        return found
 
     def _named(self, X: Array) -> Any:
         """X as a table again where features were fitted on one: they know their columns by name."""
@@ -138,6 +176,7 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
         """Weights of the rows, or None where all are one."""
         if sample_weight is None:
             return None
+        check_container(sample_weight, "sample_weight")
         weights = refused_as_input_error(
             _check_sample_weight, sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
@@ -145,44 +184,41 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
             return None
         return np.asarray(weights)
 
-    def _updated(self, state: Any, design: Array, targets: Array, weights: Array | None) -> Any:
-        """The state with samples learned; a weight of 2 is the same as meeting the sample twice in a row."""
+    def _updated(self, state: Any, design: Array, targets: Array, weights: Array | None, own: bool) -> Any:
+        """The state with samples learned; a weight of 2 is the same as meeting the sample twice in a row.
+
+        Only a state of our `own`, that nobody else can have seen, may be written to: a model's state is read by other
+        threads and shared with its copies.
+        """
         method = self._method()
         if isinstance(method, SoftMethod):
-            if weights is not None:  # weighted rows are new numbers: they go through the door again
-                return method.update(state, weighted(design, weights), weighted(targets, weights), donate=True)
+            if weights is not None:  # weighted rows are new numbers: they are checked again
+                return method.update(state, weighted(design, weights), weighted(targets, weights), donate=own)
             if self.fit_intercept:  # rows of our own making, checked already, not the caller's
-                return method.absorb(state, design, np.array(targets, order="F"))
-            return method.update(state, design, targets, donate=True)
+                return method.absorb(state, design, np.array(targets, order="F"), donate=own)
+            return method.update(state, design, targets, donate=own)
         if weights is None:
-            return method.update(state, design, targets, donate=True)
+            return method.update(state, design, targets, donate=own)
         if isinstance(method, LMS):
             return method.repeating(weights, state.count).update(state, design, targets)
-        times = weights.astype(int)
-        if (times != weights).any():
+        if (np.trunc(weights) != weights).any():
             raise InputError(
                 f"expected whole numbers as sample_weight with {type(method).__name__}, which learns sample by sample "
                 f"(2 means twice), got fractions; use RLS to weigh samples"
             )
-        return method.update(state, design.repeat(times, axis=0), targets.repeat(times, axis=0), donate=True)
-
-    @contextmanager
-    def _unchanged_if_refused(self) -> Iterator[None]:
-        """What raises has changed nothing: the names and widths that scikit-learn's checks note down are put back."""
-        noted = ("n_features_in_", "feature_names_in_", "features_", "features_fingerprint_", "offset_")
-        before = {k: v for k, v in self.__dict__.items() if k in noted}
-        try:
-            yield
-        except Exception:
-            for key in noted:
-                self.__dict__.pop(key, None)
-            self.__dict__.update(before)
-            raise
+        most = LARGEST_REPEAT // (design.shape[1] + targets.shape[1])
+        if weights.sum() > most:
+            raise InputError(
+                f"expected weights that sum to at most {most} with {type(method).__name__}, which learns a sample of "
+                f"weight k by meeting it k times, got {weights.sum():.3g}; use RLS to weigh samples"
+            )
+        times = weights.astype(int)
+        return method.update(state, design.repeat(times, axis=0), targets.repeat(times, axis=0), donate=own)
 
     # The method and its state
 
     def _method(self) -> Method[Any]:
-        return RLS() if self.method is None else self.method
+        return check_method(self.method)
 
     def _soft(self, call: str) -> SoftMethod:
         method = self._method()
@@ -191,31 +227,78 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
         return method
 
     def _dtype(self) -> Any:
-        if self.dtype not in ("float64", "float32"):
-            raise InputError(f'expected dtype "float64" or "float32", got {self.dtype!r}')
-        return np.dtype(self.dtype)
+        return np.dtype(check_word(self.dtype, "dtype", ("float64", "float32")))
 
     def _begin(self, width: int, outputs: int) -> Any:
         method = self._method()
+        if isinstance(method, RLS) and method.forget:
+            check_memory(
+                2.0 * width * width * self._dtype().itemsize,
+                f"RLS with {width} features",
+                "use LowRankRLS, which keeps only the strongest directions, or fewer features",
+            )
         if isinstance(method, SoftMethod):
             return method.init(width, outputs, dtype=self._dtype(), free=int(self.fit_intercept))
         return method.init(width, outputs, dtype=self._dtype())
 
-    def _current(self) -> Any:
-        """The state, under the settings as they are now: another ridge takes effect at once."""
-        check_is_fitted(self, "state_")
-        method = self._method()
-        if method != self.method_:
-            if not (isinstance(method, RLS) and isinstance(self.method_, RLS)) or method.forget != self.method_.forget:
-                raise InputError(
-                    f"expected the method this model was taught with, {self.method_}, got {method}; fit anew"
-                )
-            self.state_, self.method_ = method.with_ridge(self.state_, method.ridge), method
-        return self.state_
+    def _now(self) -> Self:
+        """This model as it stands, to read from: under the settings as they are, so another ridge takes effect."""
+        attributes = self.__dict__
+        now = self._with(attributes.copy())
+        if "state_" not in now.__dict__:
+            check_is_fitted(self, "state_")
+        method = now._method()
+        if method is not now.method_ and method != now.method_:
+            taught = now.method_
+            if not (isinstance(method, RLS) and isinstance(taught, RLS)) or method.forget != taught.forget:
+                raise InputError(f"expected the method this model was taught with, {taught}, got {method}; fit anew")
+            now.state_, now.method_ = method.with_ridge(now.state_, method.ridge), method
+            attributes.update(now._form())
+        return now
+
+    def _form(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in FORM if name in self.__dict__}
+
+    def _settle(self) -> None:
+        """Fold rows that wait and centre at the mean of all: the same model, without a trace of single rows."""
+        attributes = self.__dict__
+        if "state_" in attributes:
+            now = self._with(attributes.copy())
+            now.state_ = now.method_.settled(now.state_)
+            now._recentre()
+            attributes.update(now._form())
+
+    @quiet
+    def _recentre(self) -> None:
+        """Move the offset to the mean of all rows learned."""
+        method = self.method_
+        if not isinstance(method, SoftMethod) or "offset_" not in self.__dict__:
+            return
+        for _ in range(3):  # what rounding leaves of a long way is gone the second time
+            rows = method.rows(self.state_)
+            if rows is None or not (square := float(rows[:, 0] @ rows[:, 0])) > 0:
+                return
+            by = rows[:, 0] @ rows[:, 1:] / square
+            size = np.abs(self.offset_) + np.abs(rows[:, 1:]).max(axis=0) / np.sqrt(square)
+            if not (np.isfinite(by).all() and (np.abs(by) > 64 * np.finfo(by.dtype).eps * size).any()):
+                return
+            offset = self.offset_ + by
+            self.state_, self.offset_ = method.shifted(self.state_, self.offset_ - offset), offset
+
+    def _remove(self, design: Array, targets: Array, weights: Array | None) -> None:
+        """Take rows out of the state; no array may keep a trace of them."""
+        method = self._soft("unlearn")
+        self.state_ = method.remove(self.state_, weighted(design, weights), weighted(targets, weights))
+        self.n_seen_ -= len(targets)
+        if self.n_seen_ == 0:
+            self.state_ = self._begin(design.shape[1], targets.shape[1])
+            if "offset_" in self.__dict__:
+                self.offset_ = np.zeros_like(self.offset_)
+        self._recentre()
 
     def _weights(self) -> Array:
-        """(outputs, features) and intercepts (outputs,) in one: W, (width, outputs)."""
-        return self._method().weights(self._current())
+        """Coefficients (features, outputs) with the intercepts (outputs,) as the first row, if there are any."""
+        return self._method().weights(self.state_)
 
     def _split(self) -> tuple[Array, Array]:
         """Coefficients (outputs, features) and intercepts (outputs,)."""
@@ -224,15 +307,17 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
             return W[1:].T, W[0] - self.offset_ @ W[1:]
         return W.T, np.zeros(W.shape[1], W.dtype)
 
-    def _scores(self, X: Any) -> Array:
-        check_is_fitted(self, "state_")
-        design = self._check_X(X, reset=False)
-        return np.asarray(design @ self._weights())
+    @quiet
+    def _scores(self, design: Array) -> Array:
+        scores = np.asarray(design @ self._weights())
+        check_result(scores)
+        return scores
 
     @property
     def ridge_(self) -> float:
         """The ridge in force; with ridge="auto" the one of largest evidence for the samples seen."""
-        return self._soft("ridge_").ridge_of(self._current())
+        now = self._now()
+        return now._soft("ridge_").ridge_of(now.state_)
 
     def _aligned(self, other: Any, state: Any) -> Any:
         """A state of the other model, as if it had been taught with our offset."""
@@ -240,10 +325,11 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
             return state
         return self._soft("merge").shifted(state, other.offset_ - self.offset_)
 
-    def _check_other(self, other: Any) -> None:
+    def _check_other(self, other: Any) -> Any:
+        """The other model as it stands, if it can be merged with this one."""
         if type(other) is not type(self):
             raise InputError(f"expected another {type(self).__name__} to merge, got {type(other).__name__}")
-        check_is_fitted(other, "state_")
+        other = other._now()
         mine, theirs = ([e.n_features_in_, e.fit_intercept, e.dtype, e._method()] for e in (self, other))
         if mine != theirs:
             raise InputError(
@@ -251,17 +337,17 @@ class ContinualEstimator(BaseEstimator):  # type: ignore[misc]
             )
         if getattr(self, "features_fingerprint_", None) != getattr(other, "features_fingerprint_", None):
             raise InputError("expected a model taught through the same frozen features, got another encoder")
+        return other
 
-
-def _settings(method: Any) -> dict[str, Any]:
-    return {f.name: getattr(method, f.name) for f in fields(method)} if is_dataclass(method) else {}
+    def __sklearn_is_fitted__(self) -> bool:
+        return "state_" in self.__dict__
 
 
 def weighted(rows: Array, weights: Array | None) -> Array:
     """Rows times the root of their weights, as least squares wants them."""
     if weights is None:
         return rows
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused at the door
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by the method
         return np.asarray(rows * np.sqrt(weights)[:, None].astype(rows.dtype))
 
 

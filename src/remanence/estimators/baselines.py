@@ -10,18 +10,26 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from remanence.checks import Array, check_count, check_finite, check_number
+from remanence.checks import Array, check_count, check_finite, check_number, check_result, quiet
 from remanence.errors import InputError
+from remanence.estimators.one_value import OneValue
+from remanence.estimators.validation import (
+    check_container,
+    check_labels,
+    check_same_kind,
+    refused_as_input_error,
+    united,
+)
 
 FLOATS = (np.float64, np.float32)
+LARGEST_BATCH = 1 << 20  # rows; as many are drawn beside them
 
 
-class _Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class _Baseline(ClassifierMixin, OneValue, ABC):  # type: ignore[misc]
     """A classifier whose labels grow; what is below it says how it learns and how it answers."""
 
     classes_: Array
@@ -36,12 +44,14 @@ class _Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
         `classes` is never needed; where it is given, as scikit-learn does, labels outside it are refused.
         """
-        return self._taught(X, y, classes, anew="classes_" not in vars(self))
+        return self._taught(X, y, classes, anew="classes_" not in self.__dict__)
 
+    @quiet
     def predict(self, X: Any) -> Array:
         """The label of every row."""
-        rows = self._asked(X)
-        return self.classes_[self._answers(rows)]
+        now = self._draft()
+        rows = now._asked(X)
+        return np.asarray(now.classes_[now._answers(rows)])
 
     @abstractmethod
     def _check_settings(self) -> None: ...
@@ -54,65 +64,65 @@ class _Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _answers(self, X: Array) -> Array:
         """The code of the class of every row."""
 
+    @quiet
     def _taught(self, X: Any, y: Any, classes: Any, anew: bool) -> Self:
-        before = dict(vars(self))
-        try:
-            self._check_settings()
-            if anew:
-                for name in [name for name in before if name.endswith("_") and not name.startswith("_")]:
-                    delattr(self, name)
-                self.classes_, self.n_seen_ = np.empty(0), 0
-            X, y = self._checked(X, y, anew)
-            if classes is not None and not np.isin(y, classes).all():
-                unknown = np.setdiff1d(y, classes).tolist()
+        self._check_settings()
+        draft = self._blank() if anew else self._draft()
+        X, y = draft._checked(X, y, anew)
+        if classes is not None:
+            allowed = check_labels(classes)
+            check_same_kind(allowed, y)
+            if not np.isin(y, allowed).all():
+                unknown = np.setdiff1d(y, allowed).tolist()
                 raise InputError(
                     f"expected labels among classes, got also {unknown}; leave classes out to let them grow"
                 )
-            old = self.classes_
-            self.classes_ = np.unique(y) if anew else np.union1d(old, y)
-            moved = np.searchsorted(self.classes_, old)
-            self._learn(X, np.searchsorted(self.classes_, y), moved)
-            self.n_seen_ += len(X)
-        except BaseException:  # a call that raises has changed nothing
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-        return self
+        old = np.empty(0) if anew else draft.classes_
+        draft.classes_ = np.unique(y) if anew else united(old, y)
+        draft.n_seen_ = 0 if anew else draft.n_seen_
+        draft._learn(X, np.searchsorted(draft.classes_, y), np.searchsorted(draft.classes_, old))
+        draft.n_seen_ += len(X)
+        return self._hand_over(draft)
 
     def _checked(self, X: Any, y: Any, anew: bool) -> tuple[Array, Array]:
-        try:
-            X, y = validate_data(self, X, y, reset=anew, dtype=FLOATS)
-            check_classification_targets(y)
-        except ValueError as refusal:
-            raise InputError(str(refusal)) from None
+        check_container(X)
+        X = refused_as_input_error(validate_data, self, X, reset=anew, dtype=FLOATS)
+        y = check_labels(y, len(X))
         check_finite(X, "X")
-        y = y.astype(str) if y.dtype.kind in "OT" else y
-        if not anew and _family(y) != _family(self.classes_):
-            raise InputError(f"expected {_family(self.classes_)} labels as before, got {_family(y)}; use one kind")
+        if not anew:
+            check_same_kind(y, self.classes_)
         return X, y
 
     def _asked(self, X: Any) -> Array:
-        check_is_fitted(self, "classes_")
-        try:
-            return validate_data(self, X, reset=False, dtype=FLOATS)  # type: ignore[no-any-return]
-        except ValueError as refusal:
-            raise InputError(str(refusal)) from None
+        if "classes_" not in self.__dict__:
+            check_is_fitted(self, "classes_")
+        check_container(X)
+        X = refused_as_input_error(validate_data, self, X, reset=False, dtype=FLOATS)
+        check_finite(X, "X")
+        return X  # type: ignore[no-any-return]
 
 
 class _Scoring(_Baseline, ABC):
     """A baseline that has a score for every class and answers with the highest."""
 
+    @quiet
     def decision_function(self, X: Any) -> Array:
         """Scores (n, classes); for two classes their difference (n,), positive for the second."""
-        scores = self._scores(self._asked(X))
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+        now = self._draft()
+        scores = now._finite_scores(now._asked(X))
+        return scores[:, 1] - scores[:, 0] if len(now.classes_) == 2 else scores
 
     @abstractmethod
     def _scores(self, X: Array) -> Array:
         """(n, classes), the larger the likelier."""
 
+    def _finite_scores(self, X: Array) -> Array:
+        scores = self._scores(X)
+        check_result(scores)
+        return scores
+
     def _answers(self, X: Array) -> Array:
-        return np.asarray(self._scores(X).argmax(axis=1))
+        return np.asarray(self._finite_scores(X).argmax(axis=1))
 
 
 class _Softmax(_Scoring, ABC):
@@ -134,7 +144,8 @@ class _Softmax(_Scoring, ABC):
     def _check_settings(self) -> None:
         check_number(self.step, "step", hint="2 suits features of any scale")
         check_count(self.epochs, "epochs")
-        check_count(self.batch, "batch")
+        if check_count(self.batch, "batch") > LARGEST_BATCH:
+            raise InputError(f"expected batch to be at most {LARGEST_BATCH} rows, got {self.batch}")
         check_count(self.seed, "seed", 0)
 
     def _descend(self, X: Array, codes: Array, moved: Array, past: tuple[Array, Array] | None) -> np.random.Generator:
@@ -159,6 +170,7 @@ class _Softmax(_Scoring, ABC):
                 error *= self.step / (power * len(y))
                 W -= x.T @ error  # (B1)
                 b -= error.sum(axis=0)
+        check_result(W, b, np.asarray(power))
         self.weights_, self.intercepts_, self.shift_, self.power_ = W, b, shift, power
         return rng
 
@@ -243,6 +255,7 @@ class NearestMean(_Scoring):
                 means[k] = rows[0]
             counts[k] += len(rows)
             means[k] += (rows - means[k]).sum(axis=0) / counts[k]  # (B2)
+        check_result(means)
         self.means_, self.counts_ = means, counts
 
     def _scores(self, X: Array) -> Array:
@@ -274,10 +287,11 @@ class Joint(_Baseline):
     @available_if(_scores_available)  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Array:
         """The estimator's own scores: (n, classes), for two classes (n,), positive for the second."""
-        rows = self._asked(X)
-        if len(self.classes_) == 1:
+        now = self._draft()
+        rows = now._asked(X)
+        if len(now.classes_) == 1:
             return np.zeros((len(rows), 1))
-        return np.asarray(self.estimator_.decision_function(rows))
+        return np.asarray(now.estimator_.decision_function(rows))
 
     def _check_settings(self) -> None:
         if self.estimator is not None and not callable(getattr(self.estimator, "fit", None)):
@@ -308,7 +322,3 @@ def _softmax(scores: Array) -> Array:
     power: Array = np.exp(scores - scores.max(axis=1, keepdims=True))
     power /= power.sum(axis=1, keepdims=True)
     return power
-
-
-def _family(y: Array) -> str:
-    return {"U": "text", "S": "bytes", "b": "boolean"}.get(y.dtype.kind, "numeric")

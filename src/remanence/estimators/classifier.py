@@ -9,13 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from remanence.checks import Array
+from remanence.checks import Array, check_number, check_result, quiet
 from remanence.errors import InputError
-from remanence.estimators.base import ContinualEstimator, positive, weighted
-from remanence.estimators.validation import refused_as_input_error
+from remanence.estimators.base import ContinualEstimator, positive
+from remanence.estimators.settings import check_word
+from remanence.estimators.validation import check_labels, check_same_kind, united
 from remanence.methods.protocol import Method
 
 
@@ -63,43 +62,45 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more samples; labels may be new. `classes` announces labels before they come, which nobody has to."""
-        return self._learn(X, y, classes, sample_weight, fresh=not hasattr(self, "state_"))
+        return self._learn(X, y, classes, sample_weight, fresh="state_" not in self.__dict__)
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, fresh: bool) -> Self:
-        if self.prior not in ("seen", "uniform"):
-            raise InputError(f'expected prior "seen" or "uniform", got {self.prior!r}')
-        if not fresh:
-            self._current()
-        with self._unchanged_if_refused():
-            if not fresh and self._familiar(X):
-                refused_as_input_error(check_consistent_length, X, y)
-            else:
-                X, y = refused_as_input_error(validate_data, self, X, y, reset=fresh, **self._wanted())
-            y = self._labels(y, fresh)
-            design, y, weights = self._samples(X, y, sample_weight, fresh)
-            found = np.unique(y if classes is None else np.concatenate([y, self._labels(np.asarray(classes), fresh)]))
-            if fresh:
-                known, state, counts = found, self._begin(design.shape[1], len(found)), np.zeros(len(found))
-            else:
-                known, state, counts = self._grown(found)
-            positions = np.searchsorted(known, y)
-            targets = one_hot(positions, len(known), design.dtype)
-            state = self._updated(state, design, targets, weights)
-        self.state_, self.classes_, self.method_ = state, known, self._method()
-        self.class_count_ = counts + np.bincount(positions, minlength=len(known))
-        self.n_seen_ = (0 if fresh else self.n_seen_) + len(y)
-        return self
+        self._check_settings()
+        draft = self._blank() if fresh else self._now()
+        X = draft._check_X(X, fresh)
+        y = draft._labels(y, len(X), fresh)
+        design, y, weights = draft._samples(X, y, sample_weight, fresh)
+        found = np.unique(y)
+        if classes is not None:
+            announced = draft._labels(classes, None, fresh)
+            check_same_kind(announced, y)
+            found = united(found, announced)
+        if fresh:
+            known, state, counts = found, draft._begin(design.shape[1], len(found)), np.zeros(len(found))
+        else:
+            known, state, counts = draft._grown(found)
+        positions = np.searchsorted(known, y)
+        targets = one_hot(positions, len(known), design.dtype)
+        draft.state_ = draft._updated(state, design, targets, weights, own=fresh)
+        draft.classes_, draft.method_ = known, draft._method()
+        draft.class_count_ = counts + np.bincount(positions, minlength=len(known))
+        draft.n_seen_ = (0 if fresh else draft.n_seen_) + len(y)
+        return self._hand_over(draft)
 
-    def _labels(self, y: Any, fresh: bool = False) -> Array:
-        y = refused_as_input_error(column_or_1d, y, warn=True)
-        refused_as_input_error(check_classification_targets, y)
-        if y.dtype.kind == "O":
-            y = refused_as_input_error(_uniform, y)
-        if not fresh and _family(y) != _family(self.classes_):
-            raise InputError(
-                f"expected labels like those met so far ({self.classes_.dtype}), got {y.dtype}; use one kind of label"
-            )
-        return np.asarray(y)
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_word(self.prior, "prior", ("seen", "uniform"))
+        if self.class_weight is not None:
+            if not isinstance(self.class_weight, dict):
+                raise InputError(f"expected class_weight to be a dict of label: weight, got {self.class_weight!r:.60}")
+            for label, weight in self.class_weight.items():
+                check_number(weight, f"the class_weight of {label!r:.40}", closed=True)
+
+    def _labels(self, y: Any, rows: int | None, fresh: bool = False) -> Array:
+        labels = check_labels(y, rows)
+        if not fresh:
+            check_same_kind(labels, self.classes_)
+        return labels
 
     def _samples(self, X: Array, y: Array, sample_weight: Any, fresh: bool) -> tuple[Array, Array, Array | None]:
         """Design, labels and weights of the samples that count: one of weight zero is no sample."""
@@ -107,16 +108,15 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
         return positive(self._design(X, fresh), y, weights)
 
     def _sample_weights(self, sample_weight: Any, X: Array, y: Array) -> Array | None:
+        weights = self._check_weights(sample_weight, X)
         if self.class_weight is None:
-            return self._check_weights(sample_weight, X)
-        if not isinstance(self.class_weight, dict):
-            raise InputError(f"expected class_weight to be a dict of label: weight, got {self.class_weight!r}")
-        weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
-        return self._check_weights(weights * np.array([self.class_weight.get(label, 1.0) for label in y.tolist()]), X)
+            return weights
+        given = np.array([self.class_weight.get(label, 1.0) for label in y.tolist()], np.float64)
+        return self._check_weights(given if weights is None else weights * given, X)
 
     def _grown(self, found: Array) -> tuple[Array, Any, Array]:
         """Classes, state and counts with room for labels found."""
-        known = np.union1d(self.classes_, found)
+        known = united(self.classes_, found)
         if len(known) == len(self.classes_):
             return self.classes_, self.state_, self.class_count_
         sources = np.full(len(known), -1)
@@ -133,8 +133,9 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
 
     def predict(self, X: Any) -> Array:
         """The class of the highest score."""
-        best = self.class_scores(X).argmax(axis=1)
-        return np.asarray(self.classes_[best])
+        now = self._now()
+        best = now._class_scores(X).argmax(axis=1)
+        return np.asarray(now.classes_[best])
 
     def predict_proba(self, X: Any) -> Array:
         """The scores as a probability: the nearest point of the simplex.
@@ -146,65 +147,66 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
 
     def class_scores(self, X: Any) -> Array:
         """The score of every class, (n, classes), also where there are two."""
-        scores = self._scores(X)
+        return self._now()._class_scores(X)
+
+    @quiet
+    def _class_scores(self, X: Any) -> Array:
+        scores = self._scores(self._design(self._check_X(X, reset=False)))
         if self.prior == "uniform":
             share = self.class_count_ / self.class_count_.sum()
             scores = scores / np.maximum(share * len(share), np.finfo(float).tiny)
+            check_result(scores)
         return scores
 
     @property
     def coef_(self) -> Array:
         """(classes, features); for two classes one row, the second over the first."""
-        coefficients, _ = self._split()
+        coefficients, _ = self._now()._split()
         return coefficients[1:] - coefficients[:1] if len(coefficients) == 2 else coefficients
 
     @property
     def intercept_(self) -> Array:
         """(classes,); for two classes one number, the second over the first."""
-        _, intercepts = self._split()
+        _, intercepts = self._now()._split()
         return intercepts[1:] - intercepts[:1] if len(intercepts) == 2 else intercepts
 
     # Changing
 
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Become the classifier that never saw these samples; a class without samples is gone."""
-        method, state = self._soft("unlearn"), self._current()
-        X, y = refused_as_input_error(validate_data, self, X, y, reset=False, **self._wanted())
-        y = self._labels(y)
-        unknown = np.setdiff1d(y, self.classes_)
+        self._soft("unlearn")
+        draft = self._now()
+        X = draft._check_X(X, reset=False)
+        y = draft._labels(y, len(X))
+        unknown = np.setdiff1d(y, draft.classes_)
         if len(unknown):
-            raise InputError(f"expected labels that were learned, {self.classes_.tolist()}, got {unknown.tolist()}")
-        design, y, weights = self._samples(X, y, sample_weight, False)
-        positions = np.searchsorted(self.classes_, y)
-        counts = self.class_count_ - np.bincount(positions, minlength=len(self.classes_))
+            raise InputError(f"expected labels that were learned, {draft.classes_.tolist()}, got {unknown.tolist()}")
+        design, y, weights = draft._samples(X, y, sample_weight, False)
+        positions = np.searchsorted(draft.classes_, y)
+        counts = draft.class_count_ - np.bincount(positions, minlength=len(draft.classes_))
         if (counts < 0).any():
-            short = self.classes_[counts < 0].tolist()
+            short = draft.classes_[counts < 0].tolist()
             raise InputError(f"expected at most as many samples of a class as were learned, got more of {short}")
-        targets = one_hot(positions, len(self.classes_), design.dtype)
-        state = method.remove(state, weighted(design, weights), weighted(targets, weights))
+        draft._remove(design, one_hot(positions, len(draft.classes_), design.dtype), weights)
         kept = np.flatnonzero(counts > 0)
         if not len(kept):
-            for name in [k for k in vars(self) if k.endswith("_") and not k.startswith("_")]:
-                delattr(self, name)
-            return self
-        self.state_ = state if len(kept) == len(counts) else method.with_outputs(state, kept)
-        self.classes_, self.class_count_, self.n_seen_ = self.classes_[kept], counts[kept], self.n_seen_ - len(y)
-        return self
+            return self._hand_over(draft._blank())
+        if len(kept) < len(counts):
+            draft.state_ = draft._method().with_outputs(draft.state_, kept)
+        draft.classes_, draft.class_count_ = draft.classes_[kept], counts[kept]
+        return self._hand_over(draft)
 
     def merge(self, other: "ContinualClassifier") -> Self:
         """Become the classifier that saw the samples of both; their classes may differ."""
-        method, mine = self._soft("merge"), self._current()
-        self._check_other(other)
-        if _family(self.classes_) != _family(other.classes_):
-            raise InputError(f"expected labels of one kind, got {self.classes_.dtype} and {other.classes_.dtype}")
-        known, mine, counts = self._grown(other.classes_)
+        method, draft = self._soft("merge"), self._now()
+        other = draft._check_other(other)
+        check_same_kind(other.classes_, draft.classes_)
+        known, mine, counts = draft._grown(other.classes_)
         _, theirs, more = other._grown(known)
-        self.state_ = method.merge(mine, self._aligned(other, theirs))
-        self.classes_, self.class_count_, self.n_seen_ = known, counts + more, self.n_seen_ + other.n_seen_
-        return self
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "state_")
+        draft.state_ = method.merge(mine, draft._aligned(other, theirs))
+        draft.classes_, draft.class_count_ = known, counts + more
+        draft.n_seen_ += other.n_seen_
+        return self._hand_over(draft)
 
 
 def one_hot(positions: Array, classes: int, dtype: Any) -> Array:
@@ -220,20 +222,3 @@ def nearest_probabilities(scores: Array) -> Array:
     last = np.sum(ordered > excess, axis=1) - 1
     probabilities = np.maximum(scores - excess[np.arange(len(scores)), last][:, None], 0)
     return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
-
-
-def _family(labels: Array) -> str:
-    """Labels that can stand side by side: numbers (bool is a kind of its own), or text."""
-    return {"i": "number", "u": "number", "f": "number", "b": "truth", "U": "text", "S": "text"}.get(
-        labels.dtype.kind, labels.dtype.kind
-    )
-
-
-def _uniform(y: Array) -> Array:
-    """Object labels (pandas text columns, lists) as an array of their own kind."""
-    plain = np.array(y.tolist())
-    if plain.dtype.kind not in "iufbUS" or any(isinstance(v, str) != (plain.dtype.kind in "US") for v in y.tolist()):
-        raise ValueError(
-            f"expected labels of one kind, all text or all numbers, got {sorted({type(v).__name__ for v in y})}"
-        )
-    return plain

@@ -6,12 +6,13 @@
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from remanence.checks import Array, check_count
-from remanence.errors import InputError
-from remanence.estimators.validation import refused_as_input_error
+from remanence.checks import Array, check_count, check_memory, check_number
+from remanence.estimators.one_value import OneValue
+from remanence.estimators.settings import check_word
+from remanence.estimators.validation import check_container, refused_as_input_error
 
 _ACTIVATIONS = {
     "relu": lambda H: np.maximum(H, 0, out=H),
@@ -21,7 +22,7 @@ _ACTIVATIONS = {
 }
 
 
-class RandomFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class RandomFeatures(TransformerMixin, OneValue):  # type: ignore[misc]
     """A frozen random layer, the same wherever it is made: only width, seed and activation are kept.
 
     Parameters
@@ -42,18 +43,29 @@ class RandomFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Note the number of columns; nothing else is learned."""
+        self._check_settings()
+        check_container(X)
+        draft = self._blank()
+        X = refused_as_input_error(validate_data, draft, X, dtype=(np.float64, np.float32))
+        size = 8.0 * float(self.width) * X.shape[1]
+        check_memory(size, f"{self.width} random features of {X.shape[1]} columns", "use a smaller width")
+        draft._layer()
+        return self._hand_over(draft)
+
+    def _check_settings(self) -> None:
         check_count(self.width, "width")
         check_count(self.seed, "seed", low=0)
-        if self.activation not in _ACTIVATIONS:
-            raise InputError(f"expected activation to be one of {sorted(_ACTIVATIONS)}, got {self.activation!r}")
-        refused_as_input_error(validate_data, self, X, dtype=(np.float64, np.float32))
-        self._layer()
-        return self
+        check_word(self.activation, "activation", tuple(_ACTIVATIONS))
+        check_number(self.scale, "scale", low=-np.inf)
 
     def transform(self, X: Any) -> Array:
         """φ(X), (n, width), in the precision of X."""
         check_is_fitted(self, "n_features_in_")
+        self._check_settings()
+        check_container(X)
         X = refused_as_input_error(validate_data, self, X, reset=False, dtype=(np.float64, np.float32))
+        size = float(X.itemsize) * float(self.width) * len(X)
+        check_memory(size, f"{self.width} random features of {len(X)} rows", "transform fewer rows at once")
         B, b = self._layer()
         H = X @ B.astype(X.dtype, copy=False)  # (RF)
         H += b
@@ -62,17 +74,19 @@ class RandomFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _layer(self) -> tuple[Array, Array]:
         """B and b, drawn anew where they are not at hand: they are never part of a copy or a file."""
         key = (self.n_features_in_, self.width, self.seed, self.scale)
-        if getattr(self, "_drawn", (None,))[0] != key:
+        drawn: tuple[Any, ...] = getattr(self, "_drawn", (None,))  # read once: another thread may draw as well
+        if drawn[0] != key:
             rng = np.random.default_rng(self.seed)
             B = rng.standard_normal((self.n_features_in_, self.width)) * (self.scale / np.sqrt(self.n_features_in_))
-            self._drawn = (key, B, rng.standard_normal(self.width))
-        return self._drawn[1], self._drawn[2]
+            self._drawn = drawn = (key, B, rng.standard_normal(self.width))
+        return drawn[1], drawn[2]
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in super().__getstate__().items() if k != "_drawn"}
 
     def fingerprint(self) -> str:
         """What tells this layer from another."""
+        self._check_settings()
         return f"random:{self.width}:{self.seed}:{self.activation}:{self.scale:g}"
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:

@@ -4,12 +4,11 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
 
-from remanence.checks import Array, check_finite
+from remanence.checks import Array
 from remanence.errors import InputError
-from remanence.estimators.base import ContinualEstimator, positive, weighted
-from remanence.estimators.validation import refused_as_input_error
+from remanence.estimators.base import ContinualEstimator, positive
+from remanence.estimators.validation import check_targets
 from remanence.methods.protocol import Method
 
 
@@ -47,80 +46,74 @@ class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[mi
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn more samples."""
-        return self._learn(X, y, sample_weight, fresh=not hasattr(self, "state_"))
+        return self._learn(X, y, sample_weight, fresh="state_" not in self.__dict__)
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, fresh: bool) -> Self:
-        if not fresh:
-            self._current()
-        with self._unchanged_if_refused():
-            design, Y, weights, flat = self._check_samples(X, y, sample_weight, fresh)
-            state = self._begin(design.shape[1], Y.shape[1]) if fresh else self.state_
-            state = self._updated(state, design, Y, weights)
-        self.state_, self.method_, self._flat = state, self._method(), flat
-        self.n_seen_ = (0 if fresh else self.n_seen_) + len(Y)
-        return self
+        self._check_settings()
+        draft = self._blank() if fresh else self._now()
+        design, Y, weights = draft._check_samples(X, y, sample_weight, fresh, recentre=fresh or not draft.n_seen_)
+        state = draft._begin(design.shape[1], Y.shape[1]) if fresh else draft.state_
+        draft.state_ = draft._updated(state, design, Y, weights, own=fresh)
+        draft.method_ = draft._method()
+        draft.n_seen_ = (0 if fresh else draft.n_seen_) + len(Y)
+        return self._hand_over(draft)
 
     def _check_samples(
-        self, X: Any, y: Any, sample_weight: Any, fresh: bool
-    ) -> tuple[Array, Array, Array | None, bool]:
-        X, y = refused_as_input_error(
-            validate_data, self, X, y, reset=fresh, **self._wanted(), multi_output=True, y_numeric=True
-        )
-        flat = y.ndim == 1
-        Y = np.asarray(y, self._dtype()).reshape(len(y), -1)
-        check_finite(Y, "y")
-        if not fresh and Y.shape[1] != self._outputs():
-            raise InputError(f"expected y with {self._outputs()} outputs as before, got {Y.shape[1]}")
+        self, X: Any, y: Any, sample_weight: Any, fresh: bool = False, recentre: bool = False
+    ) -> tuple[Array, Array, Array | None]:
+        X = self._check_X(X, fresh)
+        Y, flat = check_targets(y, len(X), self._dtype())
+        if fresh:
+            self._flat = flat
+        elif Y.shape[1] != (outputs := self._method().outputs(self.state_)):
+            raise InputError(f"expected y with {outputs} outputs as before, got {Y.shape[1]}")
         weights = self._check_weights(sample_weight, X)
-        return *positive(self._design(X, fresh), Y, weights), flat
-
-    def _outputs(self) -> int:
-        return int(self._weights().shape[1])
+        return positive(self._design(X, fresh, recentre), Y, weights)
 
     # Asking
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predictions; with `return_std` (RLS) also the predictive standard deviation, noise included."""
-        mean = self._scores(X)
+        now = self._now()
+        design = now._design(now._check_X(X, reset=False))
+        mean = now._scores(design)
         if not return_std:
-            return mean[:, 0] if self._flat else mean
-        std = np.sqrt(self._soft("return_std").variance(self._current(), self._check_X(X, reset=False)))
-        return (mean[:, 0], std[:, 0]) if self._flat else (mean, std)
+            return mean[:, 0] if now._flat else mean
+        std = np.sqrt(now._soft("return_std").variance(now.state_, design))
+        return (mean[:, 0], std[:, 0]) if now._flat else (mean, std)
 
     @property
     def coef_(self) -> Array:
         """(features,), or (outputs, features) where y had columns."""
-        coefficients, _ = self._split()
-        return coefficients[0] if self._flat else coefficients
+        now = self._now()
+        coefficients, _ = now._split()
+        return coefficients[0] if now._flat else coefficients
 
     @property
     def intercept_(self) -> Any:
         """A number, or (outputs,) where y had columns."""
-        _, intercepts = self._split()
-        return float(intercepts[0]) if self._flat else intercepts
+        now = self._now()
+        _, intercepts = now._split()
+        return float(intercepts[0]) if now._flat else intercepts
 
     # Changing
 
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Become the regressor that never saw these samples."""
-        method, state = self._soft("unlearn"), self._current()
-        design, Y, weights, _ = self._check_samples(X, y, sample_weight, fresh=False)
-        self.state_ = method.remove(state, weighted(design, weights), weighted(Y, weights))
-        self.n_seen_ -= len(Y)
-        return self
+        self._soft("unlearn")
+        draft = self._now()
+        draft._remove(*draft._check_samples(X, y, sample_weight))
+        return self._hand_over(draft)
 
     def merge(self, other: "ContinualRegressor") -> Self:
         """Become the regressor that saw the samples of both."""
-        method, mine = self._soft("merge"), self._current()
-        self._check_other(other)
-        self.state_ = method.merge(mine, self._aligned(other, other._current()))
-        self.n_seen_ += other.n_seen_
-        return self
+        method, draft = self._soft("merge"), self._now()
+        other = draft._check_other(other)
+        draft.state_ = method.merge(draft.state_, draft._aligned(other, other.state_))
+        draft.n_seen_ += other.n_seen_
+        return self._hand_over(draft)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "state_")

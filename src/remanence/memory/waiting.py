@@ -63,13 +63,14 @@ class Store:
 
     def attach(self, base: Root, held: float) -> None:
         """Let the rows wait at this root, in which the prior has the weight `held`."""
-        self.base, self.held, self.weights = base, held, base.solve()
+        self.held, self.weights = held, base.solve()
         capacity, features = self.X.shape
         self.S = np.empty((features, capacity), self.X.dtype, order="F")
         self.C = np.zeros((capacity, capacity), self.X.dtype, order="F")
         self.U = np.empty((capacity, self.Y.shape[1]), self.X.dtype)
         self.done, self.broken = 0, False
         self.spread, self.low, self.high = base.spread(), np.inf, 0.0  # of F, and the range of M
+        self.base = base  # last: who finds it without the lock finds all of it
 
 
 class Waiting:

@@ -152,6 +152,19 @@ class LowRankRLS(SoftMethod):
             state.known.ridge = ridge_of_largest_evidence(s, (U.T @ target) ** 2, seen.rest, state.count)
         return float(state.known.ridge)
 
+    def rows(self, state: LowRankState) -> Array:
+        return self._spectrum(state).rows()
+
+    def outputs(self, state: LowRankState) -> int:
+        return int(state.start.shape[1])
+
+    @quiet
+    def settled(self, state: LowRankState) -> LowRankState:
+        """Truncation happens at this cut too, as at the end of every chunk."""
+        if not state.waiting.count:
+            return state
+        return self._fresh(self._spectrum(state), state.start, state.count, state.ridge, state.free)
+
     def remove(self, state: LowRankState, X: Any, Y: Any) -> LowRankState:
         raise InputError("expected a method that keeps all directions to remove samples from, got LowRankRLS; use RLS")
 

@@ -42,6 +42,14 @@ class Method(ABC, Generic[State]):
     def with_outputs(self, state: State, sources: Array) -> State:
         """The state whose output j is output sources[j], or where that is -1 one whose targets were all zero so far."""
 
+    def outputs(self, state: State) -> int:
+        """The number of outputs of a state."""
+        return int(self.weights(state).shape[1])
+
+    def settled(self, state: State) -> State:
+        """The same state without rows that wait to be folded in, which a file must not hold."""
+        return state
+
     def update(self, state: State, X: Any, Y: Any, donate: bool = False) -> State:
         """Learn rows X (n, d), Y (n, c); `donate` gives the old state's memory away and changes no number."""
         return self.track(state, X, Y, donate)[0]

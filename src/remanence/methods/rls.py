@@ -96,8 +96,8 @@ class RLS(SoftMethod):
         return self._learned(state, X, Y, donate)
 
     @quiet
-    def absorb(self, state: Any, X: Array, Y: Array) -> Any:
-        return self._learned(state, X, Y, donate=True, scratch=True)
+    def absorb(self, state: Any, X: Array, Y: Array, donate: bool = False) -> Any:
+        return self._learned(state, X, Y, donate, scratch=True)
 
     def _learned(self, state: Any, X: Array, Y: Array, donate: bool, scratch: bool = False) -> Any:
         if isinstance(state, Exact):
@@ -213,7 +213,21 @@ class RLS(SoftMethod):
         data: Root = state.data
         return data
 
+    def rows(self, state: Any) -> Array | None:
+        return None if isinstance(state, Exact) else self.data(state).factor
+
+    def outputs(self, state: Any) -> int:
+        return int(state.start.shape[1])
+
     # Changing
+
+    @quiet
+    def settled(self, state: Any) -> Any:
+        if isinstance(state, Exact) or not state.waiting.count:
+            return state
+        data = self.data(state)
+        check_result(np.diag(data.factor), data.target)
+        return self._fresh(data, state.start, state.count, state.ridge, state.free)
 
     @quiet
     def remove(self, state: Any, X: Any, Y: Any) -> RLSState:

@@ -19,9 +19,13 @@ class SoftMethod(Method[Any]):
     def init(self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64, free: int = 0) -> Any:
         """A state that has learned nothing; the first `free` features (an intercept) are not penalised."""
 
-    def absorb(self, state: Any, X: Array, Y: Array) -> Any:
-        """`update` for rows that were checked already and may be overwritten, giving the state away."""
-        return self.update(state, X, Y, donate=True)
+    def absorb(self, state: Any, X: Array, Y: Array, donate: bool = False) -> Any:
+        """`update` for rows that were checked already and may be overwritten."""
+        return self.update(state, X, Y, donate)
+
+    @abstractmethod
+    def rows(self, state: Any) -> Array | None:
+        """Rows that stand for all rows learned: of the same Gram matrix. None where only constraints are kept."""
 
     @abstractmethod
     def remove(self, state: Any, X: Any, Y: Any) -> Any:
