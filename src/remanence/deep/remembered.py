@@ -145,6 +145,7 @@ def restored(state: dict[str, Any], cover: Cover) -> Memory:
                 f"expected a state of the same model: layer {name} has (groups, outputs, inputs) {kept.shape} there "
                 f"and {mine} here; was a head grown, or another part frozen? Do the same here, then load"
             )
+        _check_layer(name, kept, memory.roots[name])
     known = {n: tuple(t.shape) for n, t in cover.held.items()} | {n: (len(t.weight),) for n, t in cover.tables.items()}
     theirs = {n: tuple(t.shape) for n, t in (memory.held | memory.table_rows).items() if n not in cover.read}
     needed = [n for n in cover.held if n not in cover.norm_of and n not in cover.read] if memory.tasks else []
@@ -155,6 +156,24 @@ def restored(state: dict[str, Any], cover: Cover) -> Memory:
             f"{known.get(wrong[0], 'not held')} here; make the guard with the same frozen and free"
         )
     return memory
+
+
+def _check_layer(name: str, kept: Restraint, roots: list[Root]) -> None:
+    """Refuse numbers that are no memory of a layer: of other shapes, of another kind, or not finite."""
+    (g, out, width), r = kept.shape, kept.basis.shape[2]
+    parts: dict[str, tuple[Tensor, tuple[int, ...]]] = {"basis": (kept.basis, (g, width, r))}
+    parts["answers"] = (kept.answers, (g, out, r))
+    if kept.strength is not None:
+        parts["strength"] = (kept.strength, (g, 1, r))
+    for k, root in enumerate(roots):
+        shapes: dict[str, tuple[int, ...]] = {"factor": (width, width), "target": (width, out), "rest": (out,)}
+        parts |= {f"{part}[{k}]": (torch.from_numpy(getattr(root, part)), shape) for part, shape in shapes.items()}
+    for part, (found, shape) in parts.items():
+        if tuple(found.shape) != shape or found.dtype != torch.float64 or not bool(found.isfinite().all()):
+            raise InputError(
+                f"expected {part} of layer {name} to be finite numbers of float64 and shape {shape}, got a damaged "
+                f"state: {found.dtype}, {tuple(found.shape)}"
+            )
 
 
 def _unpacked(state: dict[str, Any]) -> Memory:

@@ -3,6 +3,8 @@
 axes    which axis is which, where the array does not lie row by row: products round differently elsewhere
 shape   the full shape, where rows are one and the same memory (a broadcast): they are written once
 dtype   the kind of element, where safetensors has no word for it (text, dates, other byte orders)
+
+What a broadcast stands for is bounded by what is stored (`REPEATS`), so that a small file never asks for much memory.
 """
 
 import re
@@ -29,6 +31,8 @@ WORDS = {  # safetensors' words for kinds of elements
     "C64": "<c8",
 }
 WORD_OF = {dtype: word for word, dtype in WORDS.items()}
+REPEATS = 256  # numbers that stored ones may stand for, on the average of a file
+LAST_CHARACTER = 0x10FFFF
 KIND = re.compile(r"[<>|][biufcUSmM]\d{1,6}(\[\d{0,4}(Y|M|W|D|h|m|s|ms|us|ns)\])?")
 
 
@@ -49,10 +53,37 @@ def kind_from(word: str) -> np.dtype[Any]:
         raise FileError(f"this machine has no elements of kind {word!r:.40}") from None
 
 
-def flattened(array: Array) -> tuple[Array, dict[str, Any]]:
-    """The array as one that lies row by row in a kind safetensors knows, and the words that bring it back."""
+def scalar_from(word: str, digits: str) -> Any:
+    """The one element of this kind that these hexadecimal digits are the bytes of."""
+    return checked(np.frombuffer(bytes.fromhex(digits), kind_from(word))).reshape(())[()]
+
+
+def checked(array: Array) -> Array:
+    """The array; refused where its bytes are no truths or no text, which NumPy would stumble over later."""
+    if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+        raise FileError("expected truths of 0 and 1, got other bytes")
+    if array.dtype.kind == "U" and array.size:
+        characters = np.ascontiguousarray(array).reshape(-1).view(array.dtype.byteorder + "u4")
+        if characters.max() > LAST_CHARACTER:
+            raise FileError("expected text, got numbers that are no characters")
+    return array
+
+
+def finite(array: Array) -> bool:
+    """Whether all numbers are finite; a broadcast is looked at once."""
+    if array.dtype.kind not in "fc":
+        return True
+    once = array[tuple(slice(1) if stride == 0 else slice(None) for stride in array.strides)]
+    return bool(np.isfinite(once).all())
+
+
+def flattened(array: Array, repeats: bool = True) -> tuple[Array, dict[str, Any]]:
+    """The array as one that lies row by row in a kind safetensors knows, and the words that bring it back.
+
+    Without `repeats` a broadcast is written out in full.
+    """
     words: dict[str, Any] = {}
-    if any(stride == 0 and n > 1 for stride, n in zip(array.strides, array.shape, strict=True)):
+    if repeats and any(stride == 0 and n > 1 for stride, n in zip(array.strides, array.shape, strict=True)):
         words["shape"] = list(array.shape)
         array = array[tuple(slice(1) if stride == 0 else slice(None) for stride in array.strides)]
     if not array.flags.c_contiguous:
@@ -74,13 +105,13 @@ def restored(array: Array, words: dict[str, Any]) -> Array:
             dtype = kind_from(words["dtype"])
             if array.dtype != np.uint8 or array.shape[-1] != dtype.itemsize:
                 raise ValueError("elements of another size")
-            array = array.reshape(-1).view(dtype).reshape(array.shape[:-1])
+            array = checked(array.reshape(-1).view(dtype).reshape(array.shape[:-1]))
         if "axes" in words:
             if sorted(words["axes"]) != list(range(array.ndim)):
                 raise ValueError("the axes are others")
             array = array.transpose(np.argsort(words["axes"]))
         if "shape" in words:
             array = np.broadcast_to(array, tuple(words["shape"]))
-    except (TypeError, ValueError, IndexError) as problem:
+    except (TypeError, ValueError, IndexError, OverflowError) as problem:
         raise FileError(f"an array of {array.dtype} {array.shape} cannot be {words}: {problem}") from None
     return array

@@ -21,7 +21,7 @@ from remanence.streams.tables.writing import encoded, ending
 def opened(path: str | Path) -> ModelFile:
     """A model that can be asked, or a refusal."""
     model = read(path)
-    require_estimator(model.learner, path)
+    require_estimator(model, path)
     if not rows_of(model.learner):
         raise InputError(f"expected a model that has learned something, got {path}, which has not; teach it first")
     return model

@@ -80,7 +80,7 @@ def _together(kind: Any, parts: dict[str, Any]) -> Any:
     return learner
 
 
-PARTS = dict.fromkeys(("model", "weights", "settings", "memory"), "anything")
+PARTS = {"model": "setting", "weights": "text", "settings": "setting", "memory": "setting"}
 
 
 def _record(module: str, apart: Callable[[Any], dict[str, Any]] = _apart) -> Record:
@@ -88,7 +88,7 @@ def _record(module: str, apart: Callable[[Any], dict[str, Any]] = _apart) -> Rec
 
 
 DEEP_RECORDS = {
-    "StoredTensor": Record(__name__, {"numbers": "anything", "kind": "anything"}),
+    "StoredTensor": Record(__name__, {"numbers": "setting", "kind": "text"}),
     "deep.GradientProjection": _record("gradient_projection"),
     "deep.OWM": _record("owm"),
     "deep.OGD": _record("ogd"),

@@ -16,7 +16,7 @@ import numpy as np
 
 from remanence.checks import Array
 from remanence.errors import FileError, InputError
-from remanence.store.arrays import flattened, kind_from, kind_of, restored
+from remanence.store.arrays import REPEATS, flattened, kind_of, restored, scalar_from
 from remanence.store.record import External
 from remanence.store.registry import RECORDS, class_of, name_of
 from remanence.store.shapes import problem
@@ -32,8 +32,10 @@ class Encoder:
     """Walks through a value; arrays are put aside under the path that led to them."""
 
     arrays: dict[str, Array] = field(default_factory=dict)
+    repeats: bool = True  # whether a broadcast is written once; see arrays.py
     met: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # what is met twice is written once
     objects: int = 0
+    meant: int = 0  # bytes that all arrays stand for
 
     def tree(self, value: Any, path: str) -> Any:
         """The value as JSON can say it."""
@@ -73,7 +75,8 @@ class Encoder:
             if array.ndim != 1 or not all(type(v) is str for v in array):
                 raise InputError(f"expected {path} to hold numbers or text, got objects; convert them first")
             return {"names": array.tolist()}
-        self.arrays[path], words = flattened(array)
+        self.arrays[path], words = flattened(array, self.repeats)
+        self.meant += array.nbytes
         return {"array": path, **words}
 
     def _tuple(self, value: tuple[Any, ...], path: str) -> Any:
@@ -104,21 +107,33 @@ def _joined(path: str, step: Any) -> str:
 def encode(value: Any) -> tuple[Any, dict[str, Array]]:
     """The value as a tree for JSON, and the arrays it names."""
     encoder = Encoder()
-    return encoder.tree(value, ""), encoder.arrays
+    tree = encoder.tree(value, "")
+    if encoder.meant > most_meant(encoder.arrays):  # more than a reader believes
+        encoder = Encoder(repeats=False)
+        tree = encoder.tree(value, "")
+    return tree, encoder.arrays
 
 
-@dataclass(frozen=True, slots=True)
+def most_meant(arrays: dict[str, Array]) -> int:
+    """The bytes that the arrays of a file may stand for at most."""
+    return REPEATS * sum(array.nbytes for array in arrays.values())
+
+
+@dataclass(slots=True)
 class Decoder:
     """Puts a value together again; anything that is not as it must be is refused."""
 
     arrays: dict[str, Array]
     given: Given
+    room: int  # bytes that further broadcasts may stand for
     used: set[str] = field(default_factory=set)
     objects: list[Any] = field(default_factory=list)  # in the order they were finished
 
     def value(self, tree: Any) -> Any:
         match tree:
-            case None | bool() | int() | float() | str():
+            case None | bool() | int() | str():
+                return tree
+            case float() if math.isfinite(tree):
                 return tree
             case list():
                 return [self.value(v) for v in tree]
@@ -127,13 +142,11 @@ class Decoder:
             case {"same": int(place), **rest} if not rest and 0 <= place < len(self.objects):
                 return self.objects[place]
             case {"array": str(name), **words} if name in self.arrays and words.keys() <= {"axes", "shape", "dtype"}:
-                self.used.add(name)
-                return restored(self.arrays[name], {str(word): said for word, said in words.items()})
+                return self._array(name, {str(word): said for word, said in words.items()})
             case {"scalar": [str(word), str(digits)], **rest} if not rest:
-                return np.frombuffer(bytes.fromhex(digits), kind_from(word)).reshape(())[()]
-            case {"numbers": dict(inner), **rest} if not rest:
-                rows = self.value(inner).tolist()
-                return tuple(tuple(row) if type(row) is list else row for row in rows)
+                return scalar_from(word, digits)
+            case {"numbers": {"array": str(name), **words}, **rest} if not rest and not words and name in self.arrays:
+                return self._numbers(name)
             case {"tuple": list(parts), **rest} if not rest:
                 return tuple(self.value(v) for v in parts)
             case {"dict": list(items), **rest} if not rest and all(type(i) is list and len(i) == 2 for i in items):
@@ -148,6 +161,22 @@ class Decoder:
                 return self.given(External(role, fingerprint))
         raise FileError(f"expected values of the kinds this version knows, got {tree!s:.80}")
 
+    def _array(self, name: str, words: dict[str, Any]) -> Array:
+        self.used.add(name)
+        array = restored(self.arrays[name], words)
+        if "shape" in words:
+            self.room -= array.nbytes
+            if self.room < 0:
+                raise FileError(f"expected arrays of at most {REPEATS} times what is stored, got one of {array.shape}")
+        return array
+
+    def _numbers(self, name: str) -> tuple[Any, ...]:
+        """A tuple of numbers, or of rows of them."""
+        array = self._array(name, {})
+        if array.dtype != np.float64 or array.ndim not in (1, 2) or not np.isfinite(array).all():
+            raise FileError(f"expected finite numbers in a row or in rows, got {array.dtype} {array.shape}")
+        return tuple(tuple(row) if type(row) is list else row for row in array.tolist())
+
     def _object(self, name: str, trees: dict[str, Any]) -> Any:
         if name not in RECORDS:
             raise FileError(f"expected a class this version knows, got {name!r:.60}; was it written by a newer one?")
@@ -161,18 +190,20 @@ class Decoder:
             raise FileError(f"the parts of a {name} do not fit together: {wrong}")
         try:
             self.objects.append(record.together(class_of(name), parts))
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as reason:
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as reason:
             raise FileError(f"the parts of a {name} make no sense: {reason}") from None
         return self.objects[-1]
 
 
 def decode(tree: Any, arrays: dict[str, Array], given: Given) -> Any:
     """What `encode` took apart; every array must be used."""
-    decoder = Decoder(arrays, given)
+    decoder = Decoder(arrays, given, most_meant(arrays))
     try:
         value = decoder.value(tree)
     except InputError:  # what was brought along is missing or another one: the file is in order
         raise
+    except MemoryError:
+        raise FileError("it holds more than fits into the memory of this machine") from None
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as reason:
         raise FileError(f"its values make no sense: {reason}") from None
     unused = sorted(arrays.keys() - decoder.used)

@@ -20,7 +20,7 @@ import numpy as np
 
 from remanence.checks import Array
 from remanence.errors import FileError
-from remanence.store.arrays import WORD_OF, WORDS
+from remanence.store.arrays import WORD_OF, WORDS, checked
 
 BEFORE = b'{"__metadata__":{"sha256":"'  # what every header begins with; then the checksum
 DIGITS = 64
@@ -84,10 +84,17 @@ def parse(content: bytes) -> Content:
     try:
         words = json.loads(text)["__metadata__"]
         flat = safetensors.deserialize(content)  # type: ignore[no-untyped-call]
-        arrays = {n: np.frombuffer(v["data"], WORDS[v["dtype"]]).reshape(v["shape"]) for n, v in flat}
+        arrays = {n: _array(v, len(content)) for n, v in flat}
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError) as problem:
         raise FileError(f"the checksum is right but the content makes no sense: {problem}") from None
     return Content(words, arrays)
+
+
+def _array(flat: dict[str, Any], size: int) -> Array:
+    array = checked(np.frombuffer(flat["data"], WORDS[flat["dtype"]]).reshape(flat["shape"]))
+    if not array.size and max(array.shape) > size:  # it takes no bytes, but whoever fills it up would need them
+        raise ValueError(f"an empty array of shape {array.shape} in a file of {size} bytes")
+    return array
 
 
 def read_words(path: Path) -> dict[str, str]:
@@ -102,6 +109,8 @@ def read_words(path: Path) -> dict[str, str]:
         words: dict[str, str] = json.loads(text)["__metadata__"]
     except (KeyError, TypeError, ValueError, RecursionError):
         raise FileError("it is damaged: its header cannot be read; restore it from a copy") from None
+    if type(words) is not dict or not all(type(word) is str for word in words.values()):
+        raise FileError("it is damaged: its header has no words of text; restore it from a copy")
     return words
 
 

@@ -71,15 +71,16 @@ def inspect_file(path: str | Path) -> Inspection:
         content = read_bytes(path)
         parse(content)  # refuses what is not bit for bit as it was written, before anything is certified
     try:
-        model = from_bytes(content)
+        with naming(path):
+            model = from_bytes(content)
     except InputError:  # its encoder or its network is not in the file
         return Inspection(told, {}, None, None, ())
     learner = model.learner
-    known = {} if type(learner) is tuple else vars(learner)
+    known = vars(learner) if hasattr(learner, "__dict__") else {}  # (pairs and results of rm.kalman have no names)
     counts = dict(zip(known["classes_"].tolist(), _counts(known), strict=True)) if "class_count_" in known else {}
     found = _solution(learner) if "state_" in known else None
     certificates = []
-    if len(model.ledger):
+    if len(model.ledger) and "method" in known:
         certificates.append(_ledger_certificate(model, learner))
     if counts:
         gap = abs(sum(counts.values()) - rows_of(learner))

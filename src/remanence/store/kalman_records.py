@@ -4,9 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from remanence.store.arrays import REPEATS, finite
 from remanence.store.record import Lengths, Outline, Parts, Record, like
 
 KALMAN = "remanence.kalman"
+KINDS = 2  # of entries: MISSING is 0, then SEEN and DECIDED
 
 
 def _drift_sound(parts: Parts, lengths: Lengths) -> str:
@@ -14,7 +16,16 @@ def _drift_sound(parts: Parts, lengths: Lengths) -> str:
         return "expected at least one filter, got none"
     d, drift = lengths["d"], parts["drift"]
     good = isinstance(drift, np.ndarray) and drift.dtype == np.float64 and drift.shape in ((), (d,), (d, d))
-    return "" if good else f"expected a drift of {d} features"
+    return "" if good and np.isfinite(drift).all() else f"expected a drift of {d} features"
+
+
+def _member_sound(parts: Parts, lengths: Lengths) -> str:
+    return "" if 0 < parts["forget"] <= 1 else f"expected forgetting above 0 and at most 1, got {parts['forget']!r:.40}"
+
+
+def _gaussian_sound(parts: Parts, lengths: Lengths) -> str:
+    """Rounding may leave a covariance a little below 0 in some direction; no variance is."""
+    return "" if not len(parts["cov"]) or parts["cov"].diagonal().min() >= 0 else "expected variances of at least 0"
 
 
 def _member_outline(member: Any) -> Outline:
@@ -37,7 +48,9 @@ def _path_sound(parts: Parts, lengths: Lengths) -> str:
         found = parts.get(name)
         if name in parts and not (isinstance(found, np.ndarray) and found.shape == shape and found.dtype == np.float64):
             return f"expected {name} of shape {shape}, got {getattr(found, 'shape', type(found).__name__)}"
-    return ""
+        if found is not None and not finite(found):
+            return f"expected finite numbers in {name}, got NaN or infinity"
+    return "" if finite(mean) else "expected finite means, got NaN or infinity"
 
 
 def _filtered_sound(parts: Parts, lengths: Lengths) -> str:
@@ -46,58 +59,102 @@ def _filtered_sound(parts: Parts, lengths: Lengths) -> str:
     wrong = _path_sound(parts, lengths)
     if wrong:
         return wrong
-    mean, groups, gains, expected = (parts[name] for name in ("mean", "groups", "gains", "expected"))
-    if not isinstance(parts["model"], LinearGaussian) or parts["model"].features != mean.shape[-1]:
-        return f"expected the model of {mean.shape[-1]} features that was filtered"
+    mean, model, groups, gains = (parts[name] for name in ("mean", "model", "groups", "gains"))
+    steps, d = mean.shape[-2:]
+    if not isinstance(model, LinearGaussian) or model.features != d or model.length not in (None, steps):
+        return f"expected the model of {steps} steps and {d} features that was filtered"
     if type(groups) is not list or not all(isinstance(g, np.ndarray) and g.dtype.kind == "i" for g in groups):
         return "expected the groups of series that share their covariances"
     series = len(mean) if mean.ndim == 3 else 1
-    if sorted(i for g in groups for i in g.ravel().tolist()) != list(range(series)):
+    if sum(g.size for g in groups) != series or sorted(i for g in groups for i in g.ravel().tolist()) != [
+        *range(series)
+    ]:
         return f"expected groups of {series} series"
-    if gains is not None and not (type(gains) is list and len(gains) == len(groups) and all(map(_is_gains, gains))):
-        return f"expected the gains of {len(groups)} groups"
-    if expected is not None and not (isinstance(expected, np.ndarray) and expected.shape[:1] == mean.shape[-2:-1]):
-        return "expected the answers that were foretold, one row a step"
+    rows = int(model.steps.rows.max())
+    if gains is not None and not (
+        type(gains) is list and len(gains) == len(groups) and all(_are_gains(g, steps, rows, d) for g in gains)
+    ):
+        return f"expected the gains of {len(groups)} groups over {steps} steps"
+    return _expected_sound(parts["expected"], steps)
+
+
+def _expected_sound(expected: Any, steps: int) -> str:
+    if expected is None:
+        return ""
+    good = isinstance(expected, np.ndarray) and expected.ndim == 2 and len(expected) == steps
+    good = good and expected.dtype == np.float64 and finite(expected)
+    return "" if good else "expected the answers that were foretold, one row a step"
+
+
+def _are_gains(value: Any, steps: int, rows: int, d: int) -> bool:
+    from remanence.kalman.gains import Gains
+
+    return isinstance(value, Gains) and value.G.shape == (steps, rows, d)
+
+
+def _gains_sound(parts: Parts, lengths: Lengths) -> str:
+    kinds = parts["kinds"]
+    if kinds.dtype.kind != "i" or kinds.min(initial=0) < 0 or kinds.max(initial=0) > KINDS:
+        return "expected entries that are missing, seen or decided"
+    if parts["settled"] > lengths["t"]:
+        return f"expected at most {lengths['t']} steps before nothing changes, got {parts['settled']}"
     return ""
 
 
-def _is_gains(value: Any) -> bool:
-    from remanence.kalman.gains import Gains
+def _model_sound(parts: Parts, lengths: Lengths) -> str:
+    """Steps of unequal size are filled up to the largest: of how many numbers that makes, enough must be there."""
+    for name in ("X", "R"):
+        steps = parts[name]
+        if type(steps) is tuple and steps and all(isinstance(v, np.ndarray) for v in steps):
+            full = len(steps) * max(v.size for v in steps)
+            if full > REPEATS * sum(v.size + 1 for v in steps):
+                return f"expected steps of similar size in {name}, got some that are far larger than most"
+    return ""
 
-    return isinstance(value, Gains)
 
-
-PATH = {"mean": "anything", "cov": "anything"}
+PATH = {"mean": "setting", "cov": "setting"}
 
 KALMAN_RECORDS = {
     "Kalman": Record(
-        f"{KALMAN}.streaming", {"drift": "anything", "noise": "anything", "ridge": "anything", "lag": "anything"}
+        f"{KALMAN}.streaming", {"drift": "setting", "noise": "setting", "ridge": "setting", "lag": "setting"}
     ),
     "KalmanState": Record(
         f"{KALMAN}.streaming",
-        {"members": "each d c", "drift": "anything", "tasks": "count", "rows": "count"},
+        {"members": "each Member d c", "drift": "setting", "tasks": "count", "rows": "count"},
         _state_outline,
         sound=_drift_sound,
     ),
     "Member": Record(
         f"{KALMAN}.streaming",
-        {"known": "d c", "past": "each d c", "forget": "number", "logdet": "number", "squares": "c float64"},
+        {
+            "known": "Gaussian d c",
+            "past": "each Gaussian d c",
+            "forget": "number",
+            "logdet": "number",
+            "squares": "c float64",
+        },
         _member_outline,
+        sound=_member_sound,
     ),
-    "Gaussian": Record("remanence.memory.gaussian", {"mean": "d c float64", "cov": "d d float64"}, like("mean")),
+    "Gaussian": Record(
+        "remanence.memory.gaussian",
+        {"mean": "d c float64", "cov": "d d float64"},
+        like("mean"),
+        sound=_gaussian_sound,
+    ),
     "LinearGaussian": Record(
-        f"{KALMAN}.model", dict.fromkeys(("A", "Q", "X", "R", "mean", "cov"), "anything"), alone=True
+        f"{KALMAN}.model", dict.fromkeys(("A", "Q", "X", "R", "mean", "cov"), "setting"), sound=_model_sound, alone=True
     ),
     "Filtered": Record(
         f"{KALMAN}.results",
         {**PATH}
         | dict.fromkeys(
-            ("predicted_mean", "predicted_cov", "logliks", "groups", "model", "expected", "gains"), "anything"
+            ("predicted_mean", "predicted_cov", "logliks", "groups", "model", "expected", "gains"), "setting"
         ),
         sound=_filtered_sound,
         alone=True,
     ),
-    "Smoothed": Record(f"{KALMAN}.results", PATH | {"gain": "anything"}, sound=_path_sound, alone=True),
+    "Smoothed": Record(f"{KALMAN}.results", PATH | {"gain": "setting"}, sound=_path_sound, alone=True),
     "Forecast": Record(f"{KALMAN}.results", PATH, sound=_path_sound, alone=True),
     "Gains": Record(
         f"{KALMAN}.gains",
@@ -111,5 +168,6 @@ KALMAN_RECORDS = {
             "slack": "t m",
             "settled": "count",
         },
+        sound=_gains_sound,
     ),
 }

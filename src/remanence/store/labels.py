@@ -1,6 +1,6 @@
 """Labels as files have them: whole numbers or text, decided once for a model and kept."""
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from remanence.errors import InputError
 from remanence.streams.tables.table import as_labels
 
 Kind = Literal["whole numbers", "text"]
+KINDS = get_args(Kind)
 LARGEST = 2.0**53  # whole numbers that real numbers tell apart
 
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from remanence.store import memories
 from remanence.store.pairs import Pair, both, pair_sound
 from remanence.store.record import Lengths, Outline, Parts, Record, like
@@ -11,7 +13,9 @@ MEMORY = "remanence.memory"
 
 
 def _ridge(value: Any) -> bool:
-    return value == "auto" if isinstance(value, str) else not isinstance(value, bool) and float(value) > 0
+    if isinstance(value, (bool, str)):
+        return value == "auto"
+    return isinstance(value, (int, float, np.integer, np.floating)) and bool(0 < value <= np.finfo(float).max)
 
 
 def _soft_sound(parts: Parts, lengths: Lengths) -> str:
@@ -50,47 +54,47 @@ def _everything_outline(everything: Any) -> Outline:
 
 LINEAR_RECORDS = {
     # methods: settings are looked at by the methods themselves
-    "LMS": Record(f"{METHODS}.lms", {"step": "anything", "normalized": "anything"}),
-    "APA": Record(f"{METHODS}.apa", {"buffer": "anything", "step": "anything"}),
-    "ICL": Record(f"{METHODS}.icl", {"tolerance": "anything"}),
-    "OGD": Record(f"{METHODS}.ogd", {"step": "anything", "tolerance": "anything"}),
-    "ORFit": Record(f"{METHODS}.orfit", {"rank": "anything", "tolerance": "anything"}),
-    "RLS": Record(f"{METHODS}.rls", {"ridge": "anything", "forget": "anything", "floor": "anything"}),
-    "LowRankRLS": Record(f"{METHODS}.lowrank_rls", {"rank": "anything", "ridge": "anything"}),
+    "LMS": Record(f"{METHODS}.lms", {"step": "setting", "normalized": "truth"}),
+    "APA": Record(f"{METHODS}.apa", {"buffer": "setting", "step": "setting"}),
+    "ICL": Record(f"{METHODS}.icl", {"tolerance": "setting"}),
+    "OGD": Record(f"{METHODS}.ogd", {"step": "setting", "tolerance": "setting"}),
+    "ORFit": Record(f"{METHODS}.orfit", {"rank": "setting", "tolerance": "setting"}),
+    "RLS": Record(f"{METHODS}.rls", {"ridge": "setting", "forget": "setting", "floor": "setting"}),
+    "LowRankRLS": Record(f"{METHODS}.lowrank_rls", {"rank": "setting", "ridge": "setting"}),
     "Alternating": Record(f"{METHODS}.steps", {"c": "number"}),
     # states
     "LMSState": Record(f"{METHODS}.lms", {"W": "d c", "count": "count"}, like("W")),
-    "APAState": Record(f"{METHODS}.apa", {"W": "d c", "past": "d c", "count": "count"}, like("W")),
-    "ICLState": Record(f"{METHODS}.icl", {"W": "d c", "past": "d *"}, like("W")),
-    "OGDState": Record(f"{METHODS}.ogd", {"W": "d c", "past": "d *", "count": "count"}, like("W")),
-    "ORFitState": Record(f"{METHODS}.orfit", {"W": "d c", "past": "d *"}, like("W")),
-    "Exact": Record(f"{METHODS}.rls_exact", {"W": "d c", "past": "d *", "start": "d c"}, like("W")),
+    "APAState": Record(f"{METHODS}.apa", {"W": "d c", "past": "Window|Everything d c", "count": "count"}, like("W")),
+    "ICLState": Record(f"{METHODS}.icl", {"W": "d c", "past": "Subspace d *"}, like("W")),
+    "OGDState": Record(f"{METHODS}.ogd", {"W": "d c", "past": "Subspace d *", "count": "count"}, like("W")),
+    "ORFitState": Record(f"{METHODS}.orfit", {"W": "d c", "past": "Subspace|Spectrum d *"}, like("W")),
+    "Exact": Record(f"{METHODS}.rls_exact", {"W": "d c", "past": "Subspace d *", "start": "d c"}, like("W")),
     "RLSState": Record(
         f"{METHODS}.rls_state",
         {
-            "data": "d c",
-            "waiting": "d c",
+            "data": "Root d c",
+            "waiting": "Waiting d c",
             "start": "d c",
             "count": "count",
-            "ridge": "anything",
+            "ridge": "setting",
             "free": "count",
-            "known": "anything",
+            "known": "Known",
         },
         like("start"),
         apart=_without("owner"),
         sound=_soft_sound,
     ),
     "Known": Record(
-        f"{METHODS}.rls_state", {"posterior": "maybe d c", "weights": "maybe d c", "ridge": "maybe number"}
+        f"{METHODS}.rls_state", {"posterior": "maybe Root d c", "weights": "maybe d c", "ridge": "maybe number"}
     ),
     "LowRankState": Record(
         f"{METHODS}.lowrank_rls",
         {
-            "spectrum": "d c",
-            "waiting": "d c",
+            "spectrum": "Spectrum d c",
+            "waiting": "Waiting d c",
             "start": "d c",
             "count": "count",
-            "ridge": "anything",
+            "ridge": "setting",
             "free": "count",
         },
         like("start"),
@@ -98,13 +102,16 @@ LINEAR_RECORDS = {
         sound=_soft_sound,
     ),
     # memories
-    "Subspace": Record(f"{MEMORY}.subspace", {"basis": "d r"}, like("basis")),
-    "Window": Record(f"{MEMORY}.window", {"X": "k d", "Y": "k c"}, _window_outline),
-    "Everything": Record(f"{MEMORY}.window", {"span": "d r", "inside": "r c"}, _everything_outline),
+    "Subspace": Record(
+        f"{MEMORY}.subspace", {"basis": "d r"}, like("basis"), sound=memories.bounded(directions="basis")
+    ),
+    "Window": Record(f"{MEMORY}.window", {"X": "k d", "Y": "k c"}, _window_outline, sound=memories.bounded("X", "Y")),
+    "Everything": Record(f"{MEMORY}.window", {"span": "Subspace d r", "inside": "Root r c"}, _everything_outline),
     "Spectrum": Record(
         f"{MEMORY}.lowrank",
         {"basis": "d r", "strength": "r", "target": "r c", "rest": "c float64", "dropped": "number"},
         like("basis", "target"),
+        sound=memories.bounded("strength", "target", directions="basis"),
     ),
     "Root": Record(
         f"{MEMORY}.root",
@@ -112,6 +119,7 @@ LINEAR_RECORDS = {
         like("target"),
         apart=memories.root_apart,
         together=memories.root_together,
+        sound=memories.bounded("triangle", "target"),
     ),
     "Waiting": Record(
         f"{MEMORY}.waiting",
@@ -119,15 +127,15 @@ LINEAR_RECORDS = {
             "X": "k d",
             "Y": "k c",
             "room": "count",
-            "taken": "anything",
-            "base": "maybe d c",
+            "taken": "truth",
+            "base": "maybe Root d c",
             "held": "number",
-            "broken": "anything",
+            "broken": "truth",
             "S": "maybe d i",
             "C": "maybe i i",
             "U": "maybe i c",
-            "low": "number",
-            "high": "number",
+            "low": "number any",
+            "high": "number any",
         },
         _waiting_outline,
         apart=memories.waiting_apart,
@@ -135,6 +143,6 @@ LINEAR_RECORDS = {
         sound=memories.waiting_sound,
     ),
     "Pair": Record(
-        Pair.__module__, {"method": "anything", "state": "d c"}, together=both, sound=pair_sound, alone=True
+        Pair.__module__, {"method": "method", "state": "state d c"}, together=both, sound=pair_sound, alone=True
     ),
 }

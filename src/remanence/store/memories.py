@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from remanence.checks import Array
-from remanence.store.record import Lengths, Parts
+from remanence.store.record import Lengths, Parts, Sound
 
-LARGEST_DOOR = 4096  # rows; more than any method lets wait
+LARGEST_DOOR = 1024  # rows; more than any method lets wait
+UNIT = 2.0  # no entry of a direction of length 1 is as large
 
 
 def triangle(factor: Array) -> Array:
@@ -29,6 +30,20 @@ def square(packed: Array, d: int) -> Array:
         factor[: j + 1, j] = packed[start : start + j + 1]
         start += j + 1
     return factor
+
+
+def bounded(*names: str, directions: str = "") -> Sound:
+    """Whether the squares of the numbers are finite, and the named directions no longer than they can be."""
+
+    def sound(parts: Parts, lengths: Lengths) -> str:
+        for name in (*names, *filter(None, [directions])):
+            limit = UNIT if name == directions else float(np.sqrt(np.finfo(parts[name].dtype).max))
+            largest = float(np.abs(parts[name]).max(initial=0.0))
+            if largest > limit:
+                return f"expected {name} within ±{limit:.0e}, got {largest:.1e}"
+        return ""
+
+    return sound
 
 
 def root_apart(root: Any) -> dict[str, Any]:
@@ -86,4 +101,8 @@ def waiting_sound(parts: Parts, lengths: Lengths) -> str:
     if kinds != [int, bool, bool, float]:
         return f"expected a number of rows, two truths and a weight, got {[k.__name__ for k in kinds]}"
     images = [parts[name] is None for name in ("base", "S", "C", "U")]
-    return "" if len(set(images)) == 1 else "expected a root with the images of the rows, or neither"
+    if len(set(images)) != 1:
+        return "expected a root with the images of the rows, or neither"
+    if not images[0] and not (parts["C"].diagonal() > 0).all():
+        return "expected images of rows that can be divided by"
+    return bounded("X", "Y")(parts, lengths)

@@ -27,6 +27,7 @@ from remanence.store.lock import alone
 from remanence.store.outside import Outside
 from remanence.store.pairs import Pair
 from remanence.store.registry import RECORDS, find_name
+from remanence.store.said import NOTES, SUMMARY, problem_of
 
 FORMAT = 1  # raised when a reader of the old one would misread the new one
 WAIT = 10.0  # seconds to wait for another writer
@@ -63,6 +64,9 @@ def to_buffers(model: ModelFile) -> list[Any]:
         notes = json.dumps(dict(model.notes), allow_nan=False)
     except (TypeError, ValueError) as problem:
         raise InputError(f"expected notes of plain values, as JSON has them, got {problem}") from None
+    wrong = problem_of(json.loads(notes), "notes", NOTES)
+    if wrong:
+        raise InputError(wrong)
     words = {
         "format": str(FORMAT),
         "library": f"remanence {__version__}",
@@ -158,16 +162,26 @@ def _words(words: Mapping[str, str]) -> dict[str, Any]:
     """The words of a file, understood; an unknown format is refused before anything else is looked at."""
     found = words.get("format", "")
     if found != str(FORMAT):
-        newer = found.isdecimal() and int(found) > FORMAT
+        newer = found.isascii() and found.isdecimal() and len(found) < 10 and int(found) > FORMAT
         hint = "upgrade remanence to read it" if newer else "it was not written by rm.save"
         raise FileError(f"expected a model file of format {FORMAT}, got format {found!r:.20}; {hint}")
     missing = [name for name in WORDS if name not in words]
     if missing:
         raise FileError(f"expected a model file with {', '.join(missing)}, got one without")
+    told: dict[str, Any] = dict(words)
     try:
-        return {name: json.loads(words[name]) if name not in ("format", "library") else words[name] for name in WORDS}
+        for name in ("about", "learner", "ledger", "notes"):
+            told[name] = json.loads(words[name], parse_constant=_no_number)
     except (ValueError, RecursionError) as problem:
         raise FileError(f"its words make no sense: {problem}") from None
+    wrong = problem_of(told["about"], "a summary", SUMMARY) or problem_of(told["notes"], "notes", NOTES)
+    if wrong:
+        raise FileError(f"its words make no sense: {wrong}")
+    return told
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number")
 
 
 def _ledger(entries: Any) -> Ledger:

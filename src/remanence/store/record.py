@@ -1,12 +1,17 @@
 """How one class is stored: which parts it has, and what each of them must be.
 
-    "d c"           an array, or a stored object of that outline, in float64 or float32; a letter is one length
+    "d c"           an array of finite numbers in float64 or float32; a letter is one length, "*" any
     "c float64"     in this precision, whatever that of the others      "c any"      of any kind of element
-    "maybe d c"     or None          "each d c"     a tuple of such          "*"      any length
-    "count"         a whole number of at least 0         "number"     a real number
-    "anything"      looked at by the class itself when it is put together
+    "Root d c"      an object of this class and outline; "Window|Everything d c": of one of these
+    "state d c"     the state of a method         "method"     a method         "features"     frozen features, or None
+    "maybe …"       or None                       "each …"     a tuple of such
+    "count"         a whole number of at least 0, "count 1" of at least 1
+    "number"        a finite real number, "number any" also an infinite one
+    "truth"         true or false        "text"     a text        "one a b"     one of these texts
+    "precision"     float64 or float32   "names n"  texts, or None        "labels c"     labels that differ, in order
+    "setting"       looked at by the class itself when it is put together
 
-A letter stands for the same length in all parts of an object.
+A letter stands for the same length in all parts of an object; nothing else gets into an object, whatever a file says.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,6 +57,7 @@ def constructed(kind: Any, parts: dict[str, Any]) -> Any:
 
 Parts = Mapping[str, Any]
 Lengths = Mapping[str, int]  # what the letters stand for
+Sound = Callable[[Parts, Lengths], str]  # what is wrong with parts, in words; empty if nothing
 
 
 def nothing_else(parts: Parts, lengths: Lengths) -> str:
@@ -70,7 +76,7 @@ class Record:
     together: Callable[[Any, dict[str, Any]], Any] = constructed
     learned: Mapping[str, str] = field(default_factory=dict)  # parts it has once it has learned: all or none
     sometimes: Mapping[str, str] = field(default_factory=dict)  # parts that may be there besides
-    sound: Callable[[Parts, Lengths], str] = nothing_else  # what else is wrong, in words
+    sound: Sound = nothing_else  # what else is wrong
     alone: bool = False  # it may be a file of its own
 
     def misfit(self, parts: Parts) -> tuple[list[str], list[str]]:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from remanence.errors import InputError
+from remanence.errors import FileError, InputError
 from remanence.store.columns import Columns
 from remanence.store.ledger import Entry, Ledger, content_fingerprint
 from remanence.store.model_file import WAIT, Locked, ModelFile, locked
+from remanence.store.said import columns_problem
 from remanence.streams.tables import FORMATS
 
 RARELY = 5.0  # the time since the last write, in units of how long that one took, from which on to write again
@@ -69,13 +70,17 @@ def working(path: str | Path, begin: Callable[[], Any] | None = None, wait: floa
             work.save()  # whole pieces only, whatever happened to the next one
 
 
-def require_estimator(learner: Any, path: str | Path) -> None:
-    """Refuse what cannot be taught from tables."""
+def require_estimator(model: ModelFile, path: str | Path) -> None:
+    """Refuse what cannot be taught from tables, and notes on columns that are not the learner's."""
+    learner = model.learner
     if type(learner).__name__ not in ("ContinualClassifier", "ContinualRegressor"):
         raise InputError(
             f"expected a ContinualClassifier or a ContinualRegressor in {path}, got {type(learner).__name__}; "
             f"use it in Python: rm.load(path)"
         )
+    wrong = columns_problem(model.notes, learner)
+    if wrong:
+        raise FileError(f"cannot use {path}: its notes make no sense: {wrong}")
 
 
 def rows_of(learner: Any) -> int:
@@ -85,7 +90,7 @@ def rows_of(learner: Any) -> int:
 
 def adopted(model: ModelFile, path: str | Path) -> ModelFile:
     """A model that may have been taught elsewhere, with what it knows already as the first entry of its ledger."""
-    require_estimator(model.learner, path)
+    require_estimator(model, path)
     rows = rows_of(model.learner)
     if len(model.ledger) or not rows:
         return model

@@ -1,0 +1,244 @@
+"""A small learner of every kind that the registry knows, and what it takes to say that one works."""
+
+import numpy as np
+
+import remanence as rm
+from remanence.store.model_file import ModelFile, to_buffers
+
+
+def content_of(learner, **rest):
+    return b"".join(bytes(part) for part in to_buffers(ModelFile(learner, **rest)))
+
+
+def data(seed=0, n=12, d=3, c=2):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, d)), rng.standard_normal((n, c))
+
+
+def taught(method, ask=True):
+    X, Y = data()
+    state = method.update(method.init(3, 2), X[:8], Y[:8])
+    if ask:
+        method.weights(state)
+    return method, method.update(state, X[8:], Y[8:])
+
+
+def in_float32(method):
+    X, Y = data()
+    return method, method.update(method.init(3, 2, dtype=np.float32), X, Y)
+
+
+def constrained():
+    X, Y = data(n=2)
+    method = rm.RLS(forget=0)
+    return method, method.update(method.init(3, 2), X, Y)
+
+
+def gaussian(kind="constant"):
+    A, Q, X, R, mean, cov = np.eye(2), 0.1 * np.eye(2), np.ones((1, 2)), np.eye(1), np.zeros(2), np.eye(2)
+    if kind == "steps":
+        A, X = np.stack([A * (1 - 0.01 * t) for t in range(6)]), np.broadcast_to(X, (6, 1, 2))
+    if kind == "lists":
+        X, R = [np.ones((1 + t % 2, 2)) for t in range(6)], [np.eye(1 + t % 2) for t in range(6)]
+    return rm.kalman.LinearGaussian(A, Q, X, R, mean, cov)
+
+
+def observed(missing=True):
+    Y = data(1, 6, 3, 1)[1]
+    if missing:
+        Y[2] = np.nan
+    return Y
+
+
+def classifier(labels, method=None, **settings):
+    X, _ = data(0, 20)
+    model = rm.ContinualClassifier(method, **settings).partial_fit(X[:15], np.array(labels)[np.arange(15) % 3])
+    model.predict(X)
+    return model.partial_fit(X[15:], np.array(labels)[np.arange(5) % 3])
+
+
+def regressor(method=None, outputs=1, **settings):
+    X, Y = data(0, 20)
+    return rm.ContinualRegressor(method, **settings).fit(X, Y[:, 0] if outputs == 1 else Y)
+
+
+def baseline(kind):
+    X, _ = data(0, 20)
+    return kind.fit(X, np.arange(20) % 3)
+
+
+PLAIN = {
+    "LMS": lambda: taught(rm.LMS(0.5)),
+    "LMS, steps": lambda: taught(rm.LMS(tuple([0.5] * 40))),
+    "LMS, alternating": lambda: taught(rm.LMS(rm.steps.alternating([1.0, 0.0], [1.0, 1.0]))),
+    "LMS, float32": lambda: in_float32(rm.LMS(0.5)),
+    "APA": lambda: taught(rm.APA(3)),
+    "APA, all": lambda: taught(rm.APA(None, 0.5)),
+    "ICL": lambda: taught(rm.ICL()),
+    "OGD": lambda: taught(rm.OGD(0.1)),
+    "ORFit": lambda: taught(rm.ORFit()),
+    "ORFit, rank": lambda: taught(rm.ORFit(2)),
+    "RLS": lambda: taught(rm.RLS(0.5)),
+    "RLS, auto": lambda: taught(rm.RLS("auto")),
+    "RLS, forget": lambda: taught(rm.RLS(0.5, 0.9)),
+    "RLS, exact": constrained,
+    "RLS, float32": lambda: in_float32(rm.RLS()),
+    "LowRankRLS": lambda: taught(rm.LowRankRLS(2)),
+    "Kalman": lambda: taught(rm.Kalman(0.1)),
+    "Kalman, auto": lambda: taught(rm.Kalman("auto", lag=2)),
+    "classifier": lambda: classifier([0, 1, 2]),
+    "classifier, text": lambda: classifier(["a", "bb", "ö"], rm.RLS("auto"), class_weight={"a": 2.0}),
+    "classifier, random": lambda: classifier([0, 1, 2], features=rm.RandomFeatures(7), prior="uniform"),
+    "classifier, LMS": lambda: classifier([0, 1, 2], rm.LMS(0.1), fit_intercept=False),
+    "classifier, lowrank": lambda: classifier([0, 1, 2], rm.LowRankRLS(2), dtype="float32"),
+    "classifier, new": lambda: rm.ContinualClassifier(rm.RLS(2.0), features=rm.RandomFeatures(7)),
+    "regressor": lambda: regressor(),
+    "regressor, two": lambda: regressor(rm.RLS(0.1, 0.99), 2, dtype="float32"),
+    "regressor, Kalman": lambda: regressor(rm.Kalman(0.1)),
+    "Finetune": lambda: baseline(rm.Finetune(epochs=2)),
+    "Replay": lambda: baseline(rm.Replay(epochs=2, memory=9)),
+    "NearestMean": lambda: baseline(rm.NearestMean()),
+    "Joint": lambda: baseline(rm.Joint()),
+    "model": lambda: gaussian(),
+    "model, steps": lambda: gaussian("steps"),
+    "model, lists": lambda: gaussian("lists"),
+    "filtered": lambda: rm.kalman.filter(gaussian("steps"), observed()),
+    "filtered, many": lambda: rm.kalman.filter(gaussian(), np.stack([observed(False)] * 3 + [observed()])),
+    "filtered, lists": lambda: rm.kalman.filter(gaussian("lists"), [np.ones(1 + t % 2) for t in range(6)]),
+    "smoothed": lambda: rm.kalman.smooth(gaussian(), rm.kalman.filter(gaussian(), observed())),
+    "forecast": lambda: rm.kalman.forecast(gaussian(), rm.kalman.filter(gaussian(), observed()), 3),
+}
+
+
+def network():
+    import torch
+
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)).double()
+
+
+def torch_batch(seed):
+    import torch
+
+    X, Y = data(seed, 6, 4, 2)
+    return torch.from_numpy(X), torch.from_numpy(Y)
+
+
+def guard(make):
+    def made():
+        found = make(network())
+        found.absorb([torch_batch(0)[0]])
+        return found
+
+    return made
+
+
+def online(make):
+    def made():
+        found = make(network())
+        found.step(*torch_batch(0))
+        return found
+
+    return made
+
+
+DEEP = {
+    "deep.GradientProjection": guard(lambda net: rm.deep.GradientProjection(net, {"0": 0.9}, frozen=["2.bias"])),
+    "deep.OWM": guard(lambda net: rm.deep.OWM(net, 0.3)),
+    "deep.OGD": guard(lambda net: rm.deep.OGD(net)),
+    "deep.EBP": online(lambda net: rm.deep.EBP(net, ridge=0.5, forget=0.99)),
+    "deep.LinearizedRLS": online(lambda net: rm.deep.LinearizedRLS(net, ridge=0.5, layers=["2"])),
+    "deep.ORFit": online(lambda net: rm.deep.ORFit(net, rank=4)),
+    "deep.EKF": online(lambda net: rm.deep.EKF(net, noise=(0.5, 1.0), drift=0.01)),
+    "deep.EKF, lowrank": online(lambda net: rm.deep.EKF(net, covariance="lowrank", rank=3)),
+}
+
+
+# Using one
+
+
+def use(learner):
+    """Ask, teach, take out and save again, as far as the kind of learner has it."""
+    name = type(learner).__name__
+    if type(learner) is tuple:
+        _use_pair(*learner)
+    elif hasattr(learner, "partial_fit"):
+        _use_estimator(learner)
+    elif name == "LinearGaussian":
+        rm.kalman.smooth(learner, rm.kalman.filter(learner, _answers_for(learner)))
+    elif name == "Filtered":
+        rm.kalman.smooth(learner.model, learner)
+        if learner.model.length is None:
+            rm.kalman.forecast(learner.model, learner, 2)
+    elif type(learner).__module__.startswith("remanence.deep"):
+        _use_deep(learner)
+    else:
+        np.asarray(learner.mean), np.asarray(learner.cov)
+    content_of(learner)
+    if name not in ("LinearGaussian", "Filtered", "Smoothed", "Forecast"):
+        repr(learner)
+
+
+def _finite(values):
+    values = np.asarray(values)
+    assert values.dtype.kind not in "fc" or np.isfinite(values).all(), "an answer that is no number"
+
+
+def _use_pair(method, state):
+    W = method.weights(state)
+    X, Y = data(2, 3, *W.shape)
+    _finite(method.predict(state, X))
+    if type(state).__name__ == "Exact":  # rows that the constraints so far do not contradict
+        Y = method.predict(state, X)
+    more = method.update(state, X, Y)
+    _finite(method.predict(more, X))
+    content_of((method, more))
+    if _can_remove(method):
+        method.remove(more, X[:1], Y[:1])
+    if hasattr(method, "smoothed"):
+        method.smoothed(state)
+
+
+def _use_estimator(learner):
+    width = vars(learner).get("n_features_in_", 3)
+    X, _ = data(3, 4, width)
+    if "classes_" in vars(learner):
+        y = learner.classes_[np.arange(4) % len(learner.classes_)]
+    elif "state_" in vars(learner):
+        W = learner.method_.weights(learner.state_)
+        y = np.arange(4.0) if learner._flat else np.ones((4, W.shape[1]))
+    else:
+        learner.partial_fit(X, np.arange(4) % 2)
+        y = np.arange(4) % 2
+    _finite(learner.predict(X))
+    learner.partial_fit(X, y)
+    _finite(learner.predict(X))
+    content_of(learner)
+    if hasattr(learner, "unlearn") and _can_remove(learner.method_):
+        learner.unlearn(X, y)
+
+
+def _can_remove(method):
+    return isinstance(method, rm.RLS) and method.forget == 1
+
+
+def _answers_for(model):
+    if type(model.X) is tuple:
+        return [np.zeros(len(x)) for x in model.X]
+    return np.zeros((model.length or 6, model.X.shape[-2]))
+
+
+def _use_deep(learner):
+    import torch
+
+    x, y = torch_batch(5)
+    if hasattr(learner, "step"):
+        learner.step(x, y)
+        return
+    optimizer = torch.optim.SGD(learner.model.parameters(), lr=0.1)
+    with learner.protect(optimizer):
+        optimizer.zero_grad()
+        (learner.model(x) - y).square().mean().backward()
+        optimizer.step()
+    learner.absorb([x])
+    learner.capacity()
