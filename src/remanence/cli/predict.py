@@ -8,6 +8,8 @@ import typer
 
 from remanence.cli.meter import metered
 from remanence.cli.options import AsJson, DropMissing, Ignore, Model
+from remanence.cli.terminated import leaving_when_terminated
+from remanence.errors import FileError
 
 
 def predict(
@@ -18,13 +20,16 @@ def predict(
     column: Annotated[str, typer.Option(help="What to call the column of predictions.")] = "predicted",
     ignore: Ignore = None,
     drop_nan: DropMissing = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the table if it is there already.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a table with all columns of the data and the predictions beside them, block by block."""
     from remanence.store.asking import predict_table
 
-    with metered("Predicting", 1) as (_, meter):
-        found = predict_table(model, data, out, scores, column, ignore or (), drop_nan, meter)
+    if out.exists() and not overwrite:
+        raise FileError(f"{out} is there already and would be lost; name a new file, or replace it with --overwrite")
+    with metered("Predicting", 1) as (_, meter), leaving_when_terminated():
+        found = predict_table(model, data, out, scores, column, ignore or (), drop_nan, meter, overwrite)
     if as_json:
         typer.echo(json.dumps({"predicted": found.rows, "dropped": found.dropped, "out": found.out}))
     else:

@@ -1,5 +1,6 @@
 """Asking a model file about a table: predictions beside the columns they came with."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from remanence.checks import Array
-from remanence.errors import InputError
-from remanence.files import write_atomically
+from remanence.errors import FileError, InputError
+from remanence.files import refuse_unwritable, remove_abandoned, write_atomically
 from remanence.store.columns import Columns
 from remanence.store.model_file import ModelFile, read
 from remanence.store.teaching import Noticed, without_names
@@ -61,17 +62,24 @@ def predict_table(
     ignored: Sequence[str] = (),
     drop: bool = False,
     noticed: Noticed = lambda name, rows: None,
+    overwrite: bool = False,
 ) -> Predicted:
     """Write a table with all columns of `data` and the model's predictions beside them, block by block.
 
-    `scores` adds the score of every class as `score_<class>`; a column that is there already is refused.
+    `scores` adds the score of every class as `score_<class>`; a column that is there already is refused, and so is a
+    file that is there already, unless `overwrite` allows it to be replaced.
     """
-    model, data, out = Path(model), Path(data), Path(out)
+    named = str(out)
+    model, data, out = Path(model), Path(data), Path(os.path.realpath(out))  # (a link is followed, as elsewhere)
     ending(out)
+    known, table = opened(model), open_table(data)
     for taken in (model, data):
         if out.exists() and out.samefile(taken):
             raise InputError(f"expected another file to write to than {taken}, which is read; name a new one")
-    known, table = opened(model), open_table(data)
+    refuse_unwritable(out)
+    if out.exists() and not overwrite:
+        raise FileError(f"{out} is there already and would be lost; name a new file, or allow it to be replaced")
+    remove_abandoned(out)
     if scores and not is_classifier(known.learner):
         raise InputError("expected a classifier for --scores, got a regressor, whose predictions are numbers already")
     columns = columns_of(known, table, ignored)
@@ -81,7 +89,7 @@ def predict_table(
         raise InputError(
             f"expected {data.name} to have no column {twice[0]!r} yet, but it has; name the new one with --column"
         )
-    report = Predicted(str(out))
+    report = Predicted(named)
     blocks = _answered(known.learner, table, columns, scores, adding, out, drop, report, noticed)
     write_atomically(out, encoded(out, blocks))
     return report

@@ -20,6 +20,7 @@ import numpy as np
 
 from remanence.checks import Array
 from remanence.errors import FileError
+from remanence.files import kind_of_file
 from remanence.store.arrays import WORD_OF, WORDS, checked
 
 BEFORE = b'{"__metadata__":{"sha256":"'  # what every header begins with; then the checksum
@@ -124,6 +125,10 @@ def read_bytes(path: Path) -> bytes:
 @contextmanager
 def _readable(path: Path) -> Iterator[BinaryIO]:
     """The open file; whatever goes wrong with it is said in words."""
+    found = kind_of_file(path)
+    if found:
+        hint = "name the model file inside it" if found == "a folder" else "name a plain file"
+        raise FileError(f"it is {found}; {hint}")
     try:
         with path.open("rb") as file:
             yield file
@@ -131,8 +136,6 @@ def _readable(path: Path) -> Iterator[BinaryIO]:
         raise
     except FileNotFoundError:
         raise FileError("there is no such file") from None
-    except IsADirectoryError:
-        raise FileError("it is a folder; name the model file inside it") from None
     except OSError as problem:
         raise FileError(f"{problem.strerror or problem}") from None
 

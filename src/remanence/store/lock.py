@@ -1,6 +1,12 @@
-"""One writer at a time: a lock beside the file, which the system lets go of even when its holder is killed."""
+"""One writer at a time: a lock beside the file, which the system lets go of even when its holder is killed.
 
+Such locks are those of POSIX (flock). Where there are none, writing is refused: two writers could each undo what the
+other one has learned, and nobody would see it. Reading needs no lock.
+"""
+
+import errno
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,13 +16,12 @@ from remanence.checks import check_number
 from remanence.errors import FileError
 
 PAUSE = 0.02  # seconds between two tries
+NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 @contextmanager
 def alone(path: Path, wait: float) -> Iterator[None]:
     """Be the only one inside such a block for this path, waiting for up to `wait` seconds."""
-    import fcntl
-
     wait = check_number(wait, "wait", closed=True, hint="seconds, like 10")
     beside = path.with_name(path.name + ".lock")
     deadline = time.monotonic() + wait
@@ -26,7 +31,7 @@ def alone(path: Path, wait: float) -> Iterator[None]:
         except OSError as problem:
             raise FileError(f"cannot write {path}: {problem.strerror}; name another folder") from None
         try:
-            while not _taken(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            while not _taken(handle, beside):
                 if time.monotonic() >= deadline:
                     raise FileError(
                         f"{path} is being written by another process, and still was after {wait:g} s; "
@@ -44,14 +49,26 @@ def alone(path: Path, wait: float) -> Iterator[None]:
             os.close(handle)
 
 
-def _taken(handle: int, how: int) -> bool:
-    import fcntl
-
+def _taken(handle: int, beside: Path) -> bool:
+    """Whether the lock is ours now; refused where the system or the file system has no locks."""
     try:
-        fcntl.flock(handle, how)
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    return True
+    except ImportError:
+        why = f"this system ({sys.platform}) has no POSIX file locks; write model files on Linux, macOS or in WSL"
+    except OSError as problem:
+        if problem.errno not in NO_LOCKS:
+            why = f"its lock cannot be taken: {problem.strerror}"
+        else:
+            why = f"its file system has no locks ({problem.strerror}), without which two writers undo each other's work"
+        why += "; keep the model file on a local disk and copy it here when it is done"
+    else:
+        return True
+    beside.unlink(missing_ok=True)  # (it holds nobody up: nobody can hold it)
+    raise FileError(f"cannot write {beside.with_suffix('')}: {why}")
 
 
 def _still_there(handle: int, beside: Path) -> bool:

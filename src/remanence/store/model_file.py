@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from remanence.errors import FileError, InputError
-from remanence.files import remove_unfinished, write_atomically
+from remanence.files import refuse_unwritable, remove_unfinished, write_atomically
 from remanence.store.about import about
 from remanence.store.encode import decode, encode
 from remanence.store.file import packed, parse, read_bytes, read_words
@@ -131,8 +131,6 @@ class Locked:
     def write(self, model: ModelFile) -> None:
         """Put this in the place of what the file holds, in one piece."""
         buffers = to_buffers(model)
-        if self.path.is_dir():
-            raise FileError(f"expected {self.path} to be a file, got a folder; name the model file inside it")
         remove_unfinished(self.path)
         write_atomically(self.path, buffers)
 
@@ -141,6 +139,7 @@ class Locked:
 def locked(path: str | Path, wait: float = WAIT) -> Iterator[Locked]:
     """Read, change and write without another writer in between; gives up after `wait` seconds."""
     path = Path(os.path.realpath(path))  # two names of one file share its lock
+    refuse_unwritable(path)
     with alone(path, wait):
         yield Locked(path)
 

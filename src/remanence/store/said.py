@@ -56,6 +56,8 @@ NOTES: dict[str, Test] = {
     "ignored": _list_of(_is_text),
     "label kind": _maybe(lambda value: value in KINDS),
     "out": _dict_of(_list_of(_is_count)),
+    "loose": _dict_of(_list_of(_is_count)),
+    "merged": _dict_of(_is_count),
 }
 TOGETHER = ("columns", "label", "targets", "ignored", "label kind")  # all of them, or none
 

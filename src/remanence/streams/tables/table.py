@@ -17,6 +17,7 @@ import numpy as np
 
 from remanence.checks import Array
 from remanence.errors import FileError, InputError
+from remanence.files import kind_of_file
 
 FORMATS = {".csv": "text", ".tsv": "text", ".npz": "arrays", ".parquet": "parquet", ".pq": "parquet"}
 ROWS_AT_ONCE = 8192
@@ -115,7 +116,9 @@ def open_table(path: Path | str) -> Table:
     """The table in a file, by the ending of its name; a file that is something else is refused."""
     path = Path(path)
     if not path.is_file():
-        raise FileError(f"cannot read {path}: {'it is a folder' if path.is_dir() else 'there is no such file'}")
+        other = kind_of_file(path)
+        hint = "" if other in ("", "a folder") else "; write what comes from it to a file first"
+        raise FileError(f"cannot read {path}: {f'it is {other}{hint}' if other else 'there is no such file'}")
     kind = FORMATS.get(path.suffix.lower())
     if kind is None:
         raise InputError(f"expected a file ending in {', '.join(FORMATS)}, got {path.name}; convert it first")
