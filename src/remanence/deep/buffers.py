@@ -83,6 +83,7 @@ class HeldBuffer:
     def __init__(self, name: str, place: Place, value: Tensor, says: bool) -> None:
         self.name, self.place, self.value, self.says = name, place, value, says
         self.parameters: tuple[Tensor, ...] = ()
+        self.by_layer = True
         self.known: tuple[Tensor | None, int] = (None, -1)
         tensor = place[0]._buffers.get(place[1])
         # what differs already when a block begins was said then

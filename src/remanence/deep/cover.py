@@ -24,6 +24,7 @@ from remanence.errors import InputError
 
 NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase, nn.LocalResponseNorm)
 TABLES = (nn.Embedding, nn.EmbeddingBag)
+LORA = ("lora_A", "lora_B")
 Table = nn.Embedding | nn.EmbeddingBag
 
 
@@ -70,6 +71,7 @@ def cover(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[str] = ()
     frozen, free = patterns(model, frozen, "frozen"), patterns(model, free, "free")
     named = dict(model.named_parameters(remove_duplicate=False))
     _check_parameters(named)
+    _check_adapters(model, (*frozen, *free))
     still = {id(p) for n, p in named.items() if matches(n, frozen)}
     loose = {id(p) for n, p in named.items() if matches(n, free)} - still
     found = list(watched_in(model))
@@ -115,6 +117,24 @@ def _check_parameters(named: dict[str, nn.Parameter]) -> None:
             raise InputError(f"{name} has no size yet; run one batch through the model, then make the guard")
         if parameter.is_complex():
             raise InputError(f"expected real parameters, got {name} of {parameter.dtype}")
+
+
+def _check_adapters(model: nn.Module, named: tuple[str, ...]) -> None:
+    """Refuse low-rank adapters that learn: they would be full after the first task, and learn nothing more."""
+    parts = [(_inside(n, part), getattr(m, part, None)) for n, m in model.named_modules() for part in LORA]
+    found = [
+        name
+        for name, part in parts
+        if isinstance(part, nn.Module)
+        and any(p.requires_grad and not matches(_inside(name, n), named) for n, p in part.named_parameters())
+    ]
+    if found:
+        raise InputError(
+            f"expected layers that are trained themselves, got low-rank adapters (LoRA): {_few(found)}. Each lora_B "
+            "has only as many inputs as its rank, the first task takes them all, and nothing could be learned then; "
+            "merge the adapters into their layers (merge_and_unload()) and train those, guard the adapters by OGD, or "
+            "name them in free=('*lora_*',) to leave them unprotected"
+        )
 
 
 def _left_to_rules(watched: Watched, still: set[int], loose: set[int]) -> Watched:

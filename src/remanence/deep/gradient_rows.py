@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
+from remanence.deep.batches import Forward
 from remanence.deep.flat import Flat, check_output, refusing
-from remanence.deep.guard import Forward, answering
+from remanence.deep.guard import answering
 from remanence.errors import InputError
 
 Score = Callable[[Tensor, Tensor], Tensor]  # outputs (c,) of a sample and what was asked of it → one number

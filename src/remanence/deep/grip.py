@@ -31,7 +31,8 @@ class Grip:
     """
 
     def __init__(self, matrix: Matrix, restraint: Restraint) -> None:
-        self.matrix, self.restraint = matrix, restraint
+        self.matrix, self.restraint, self.name = matrix, restraint, matrix.name
+        self.parameters, self.by_layer = matrix.parameters, True
         self.weight, self.bias = matrix.weight_parameter, matrix.bias_parameter
         self.inputs, dtype = matrix.weight.shape[2], matrix.weight.dtype
         self.dtype = dtype if dtype.itemsize >= 4 else torch.float32
@@ -124,6 +125,10 @@ class Grip:
         values, kept = self.matrix.values(), self.restraint
         right = values - (values @ kept.basis - kept.answers) @ pull.whole
         self._write(self.matrix, pull, right[:, :, : self.inputs], right[:, :, self.inputs :])
+
+    def moved(self) -> bool:
+        """Whether the answers held are not what they were; a soft restraint holds none."""
+        return self.restraint.moved(self.matrix) and self._pull() is not None
 
 
 def _shared(part: Tensor, parameter: Tensor | None) -> bool:

@@ -2,52 +2,26 @@
 
     θ ← θ' projected last          (G1)   momentum, decay, scaling and line searches are inside θ' − θ and cannot leak
 
-A guard is attached by one hook after the step, for the time of a `with` block, and is gone afterwards, also after an
+A guard is attached by hooks around the step, for the time of a `with` block, and is gone afterwards, also after an
 exception; the parameters are then put right once more, whatever the optimizer had done.
 """
 
 import sys
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import MethodType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from remanence.deep.batches import Forward, call_model
 from remanence.deep.cover import wrappings
+from remanence.deep.guarded_steps import GuardedSteps, Keeper, each, full_precision
+from remanence.deep.second_weights import switches, warn_of_averages, warn_of_hidden_modes, warn_of_train_mode
 from remanence.errors import InputError
-
-Forward = Callable[[nn.Module, Any], Any]
-DEVICES = ("cpu", "cuda", "mps", "xpu")
-
-
-def call_model(model: nn.Module, batch: Any) -> Any:
-    """A tensor is the input, a tuple or list the positional inputs, a dict the named ones."""
-    if isinstance(batch, Tensor):
-        return model(batch)
-    if isinstance(batch, dict):
-        return model(**batch)
-    if isinstance(batch, tuple | list):
-        return model(*batch)
-    raise InputError(
-        f"expected batches of tensors, tuples or dicts of inputs, got {type(batch).__name__}; "
-        "for anything else pass forward=lambda model, batch: …"
-    )
-
-
-class Keeper(Protocol):
-    """Something that keeps the allowed part of some parameters' change."""
-
-    def keep(self) -> None:
-        """Take back the forbidden part of the change since the last call (G1)."""
-
-    def lean(self) -> None:
-        """Take the forbidden part out of the gradients."""
-
-    def settle(self) -> None:
-        """Once more, at the end, as exactly as the parameters allow."""
 
 
 class Guard(ABC):
@@ -59,6 +33,8 @@ class Guard(ABC):
         layers = wrappings(model)
         self.model = layers[-1]
         self._distributed = any(isinstance(layer, nn.parallel.DistributedDataParallel) for layer in layers)
+        self._memory: Any  # a frozen value with the number of its tasks; every absorb makes another
+        self._looked: Any = None  # the memory that averaged copies were last looked for with
         self._blocks: list[tuple[list[Keeper], ExitStack, tuple[torch.optim.Optimizer, ...]]] = []
 
     @contextmanager
@@ -67,19 +43,35 @@ class Guard(ABC):
 
         An optimizer may go on from task to task. LBFGS is the exception: the curvature it remembers was found in
         directions that may since be closed, so give it a new one a task, with line_search_fn="strong_wolfe".
+
+        What the guard sees: every step of the optimizers handed over, whatever made it, also where they step during
+        the backward pass. What moves parameters in between (a second optimizer, clamping after the step, the first
+        half of a sharpness-aware step) is put right by the next guarded step or at the end of the block, which warns
+        if it was so. Held buffers are put back after every step.
+
+        What it cannot see: weights that are not in the model. An averaged copy (`AveragedModel`, or any other) answers
+        as it likes: begin it after `absorb` and update it inside the block only, then it holds as well; a copy with
+        older weights, and `update_bn` on a copy, move. A schedule-free optimizer puts other weights into the model by
+        its eval(): call that inside the block. Where the guard notices one of these it warns.
         """
         self._check_optimizers(optimizers)
         with ExitStack() as hooks:
             keepers = self._attach(hooks, optimizers)
+            steps = GuardedSteps(keepers, says=not any(map(switches, optimizers)))  # to switch is to move
+            self._look_around(optimizers)
             # a step that dies half-way (a closure that raises) has moved parameters that no hook saw: put them right
-            hooks.callback(_each, keepers, "settle")
+            hooks.callback(each, keepers, "settle")
             self._blocks.append((keepers, hooks, optimizers))
             hooks.callback(self._blocks.pop)
             for optimizer in optimizers:
-                hooks.callback(optimizer.register_step_post_hook(lambda *_: _each(keepers, "keep")).remove)
+                hooks.callback(optimizer.register_step_pre_hook(steps.before).remove)
+                hooks.callback(optimizer.register_step_post_hook(steps.after).remove)
                 if isinstance(optimizer, torch.optim.LBFGS):
                     hooks.callback(optimizer.register_step_pre_hook(_leaning(keepers)).remove)
             yield
+            steps.finish()
+            if self._memory.tasks:
+                warn_of_train_mode(optimizers)
 
     @property
     @abstractmethod
@@ -106,6 +98,27 @@ class Guard(ABC):
     def _attach(self, hooks: ExitStack, optimizers: tuple[torch.optim.Optimizer, ...]) -> "list[Keeper]":
         """What puts parameters right after each step; hooks to undo go on the stack."""
 
+    @abstractmethod
+    def _room(self, theirs: set[int]) -> bool:
+        """Whether any of the parameters with these ids can still move."""
+
+    def _look_around(self, optimizers: tuple[torch.optim.Optimizer, ...]) -> None:
+        """Warn of what defeats a block, where it can be noticed when the block begins."""
+        if not self._memory.tasks:
+            return
+        warn_of_hidden_modes(optimizers)
+        if self._looked is not self._memory:
+            self._looked = self._memory
+            warn_of_averages(self.model)
+        if not self._room(_ids(optimizers)):
+            warnings.warn(
+                "nothing that the optimizers hold can move: every direction is protected, held or frozen, so this "
+                "block will learn nothing; make the model wider, absorb fewer inputs, or protect less (energy below 1, "
+                "a larger damping, a smaller rank)",
+                UserWarning,
+                stacklevel=4,
+            )
+
     def _renew(self) -> None:
         """Call this when the memory has changed: a block that is open protects what is in it from now on."""
         for keepers, hooks, optimizers in self._blocks:
@@ -118,7 +131,7 @@ class Guard(ABC):
                 f"expected one or more torch.optim optimizers to guard, got {kinds}; where a trainer wraps it, hand "
                 "over the optimizer inside"
             )
-        theirs = {id(p) for o in optimizers for group in o.param_groups for p in group["params"]}
+        theirs = _ids(optimizers)
         if not any(id(p) in theirs for p in self.model.parameters()):
             raise InputError(
                 "expected an optimizer of the guarded model's parameters, got one that holds none of them; was it made "
@@ -126,22 +139,8 @@ class Guard(ABC):
             )
 
 
-def _each(keepers: Iterable[Keeper], what: str) -> None:
-    if any(map(torch.is_autocast_enabled, DEVICES)):
-        with full_precision():
-            _each(keepers, what)
-    else:  # the hot path: between two steps of a small network a context manager is felt
-        for keeper in keepers:
-            getattr(keeper, what)()
-
-
-@contextmanager
-def full_precision() -> Iterator[None]:
-    """No autocast: what is held would be rounded to it."""
-    with ExitStack() as off:
-        for kind in filter(torch.is_autocast_enabled, DEVICES):
-            off.enter_context(torch.autocast(kind, enabled=False))
-        yield
+def _ids(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
+    return {id(p) for o in optimizers for group in o.param_groups for p in group["params"]}
 
 
 def _leaning(keepers: list[Keeper]) -> Callable[..., Any]:
@@ -157,7 +156,7 @@ def _leaning(keepers: list[Keeper]) -> Callable[..., Any]:
 
         def leaning() -> Any:
             loss = closure()
-            _each(keepers, "lean")
+            each(keepers, "lean")
             return loss
 
         if len(args) > 1:

@@ -15,11 +15,13 @@ from torch import nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from remanence.checks import check_count, check_number
+from remanence.deep.batches import Forward, call_model
 from remanence.deep.buffers import HeldBuffer, outside_text
 from remanence.deep.cover import Cover, cover, patterns
 from remanence.deep.grip import Grip
-from remanence.deep.guard import Forward, Guard, Keeper, call_model, check_saved, steadied
+from remanence.deep.guard import Guard, check_saved, steadied
 from remanence.deep.guard_report import GuardReport, LayerReport
+from remanence.deep.guarded_steps import Keeper
 from remanence.deep.heads import add_outputs
 from remanence.deep.remembered import Memory, changed_buffers, drift, extended, grown, moved, replaced, restored, saved
 from remanence.deep.restraint import Hold, Restraint
@@ -184,11 +186,24 @@ class LayerGuard(Guard):
                 says = name in self._cover.read
                 keepers.append(HeldBuffer(name, self._cover.places[name], value, says))
             else:
-                keepers.append(Hold(self._cover.held[name], value))
+                keepers.append(Hold(name, self._cover.held[name], value))
         for name, used in memory.table_rows.items():
             if used.any():
-                keepers.append(Hold(self._cover.tables[name].weight, memory.table_values[name], used.nonzero()[:, 0]))
+                weight = self._cover.tables[name].weight
+                keepers.append(Hold(name, weight, memory.table_values[name], used.nonzero()[:, 0]))
         return keepers
+
+    def _room(self, theirs: set[int]) -> bool:
+        held = {id(self._cover.held[name]) for name in self._memory.held}
+        held |= {id(self._cover.tables[n].weight) for n, used in self._memory.table_rows.items() if used.all()}
+        full: set[int] = set()
+        rest: set[int] = set()  # a parameter may have several matrices in it
+        for name, matrix in self._cover.matrices.items():
+            kept = self._memory.restraints.get(name)
+            whole = kept is not None and kept.strength is None and sum(kept.ranks) == matrix.groups * kept.shape[2]
+            (full if whole else rest).update(map(id, matrix.parameters))
+        stuck = held | (full - rest)
+        return any(p.requires_grad and id(p) in theirs and id(p) not in stuck for p in self.model.parameters())
 
     def _warn_if_moved(self, consequence: str, stacklevel: int) -> None:
         names = list(moved(self._memory, self._cover))

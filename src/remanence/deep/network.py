@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from remanence.checks import Array
-from remanence.deep.guard import Forward, answering
+from remanence.deep.batches import Forward
+from remanence.deep.guard import answering
 from remanence.deep.targets import Labels, Loss
 from remanence.errors import InputError
 from remanence.streams.task import Task

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from remanence.checks import Array, check_count
+from remanence.deep.batches import Forward, ask, call_model
 from remanence.deep.buffers import HeldBuffer, outside_text, places_of_buffers, recording
 from remanence.deep.cover import NORMS, batch_norms, held_value, matches, patterns
 from remanence.deep.flat import Flat
@@ -32,8 +33,9 @@ from remanence.deep.gradient_memory import (
     spectrum_of,
 )
 from remanence.deep.gradient_rows import KINDS, Of, gradient_rows
-from remanence.deep.guard import Forward, Guard, Keeper, call_model, check_saved, steadied
+from remanence.deep.guard import Guard, check_saved, steadied
 from remanence.deep.guard_report import GradientReport
+from remanence.deep.guarded_steps import Keeper
 from remanence.deep.remembered import same
 from remanence.deep.restraint import Hold
 from remanence.deep.vector_grip import VectorGrip, restricted
@@ -128,8 +130,9 @@ class OGD(Guard):
         if self._distributed:
             as_in_the_first(self.model)
         read: set[str] = set()
-        ask = recording(forward, {n: self._places[n] for n in self._read_buffers}, read)
-        pieces = (G for batch in checked(batches) for G in gradient_rows(self.model, names, batch, ask, self.of))
+        places = {n: self._places[n] for n in self._read_buffers}
+        call = recording(lambda model, batch: ask(model, batch, forward), places, read)
+        pieces = (G for batch in checked(batches) for G in gradient_rows(self.model, names, batch, call, self.of))
         new, rows = spectrum_of(pieces, size, self._bound)  # (D1)
         if not rows:
             raise InputError("expected at least one batch of inputs to absorb, got none; was a generator used up?")
@@ -170,7 +173,7 @@ class OGD(Guard):
         keepers: list[Keeper] = [
             HeldBuffer(name, self._places[name], value, name in self._read_buffers)
             if name in self._places
-            else Hold(self._held[name], value)
+            else Hold(name, self._held[name], value)
             for name, value in past.held.items()
         ]
         if past.spectrum.rank and whole:
@@ -180,6 +183,12 @@ class OGD(Guard):
             vector = self._vector()
             keepers.append(VectorGrip(moving.values(), basis, basis.T @ np.concatenate([vector[p] for p in places])))
         return keepers
+
+    def _room(self, theirs: set[int]) -> bool:
+        if self._memory.spectrum.rank < self._flat.size:
+            return True
+        free = (p for n, p in self.model.named_parameters() if matches(n, self._free))
+        return any(p.requires_grad and id(p) in theirs for p in free)
 
     def _buffers(self, names: Iterable[str]) -> dict[str, Tensor]:
         """Buffers as they are now, by name."""

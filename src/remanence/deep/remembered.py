@@ -54,12 +54,8 @@ def extended(old: Memory, seen: Watch, restraints: dict[str, Restraint]) -> Memo
 def moved(memory: Memory, cover: Cover) -> Iterator[str]:
     """The names of all that is no longer what the memory holds."""
     for name, kept in memory.restraints.items():
-        if kept.strength is None and kept.basis.shape[2]:
-            matrix = cover.matrices[name]
-            values = matrix.values()
-            shift = float((values @ kept.basis - kept.answers).abs().max())
-            if not shift <= torch.finfo(matrix.weight.dtype).eps ** 0.5 * float(values.abs().max()):
-                yield name
+        if kept.moved(cover.matrices[name]):
+            yield name
     for name, value in memory.held.items():
         if name not in cover.read and not same(cover.held[name], value):
             yield name

@@ -43,6 +43,15 @@ class Restraint:
         """How many directions are taken, a soft one counting by its strength."""
         return float(sum(self.ranks) if self.strength is None else self.strength.sum())
 
+    def moved(self, matrix: Matrix) -> bool:
+        """Whether a matrix no longer gives the answers held, beyond rounding; a soft restraint holds none."""
+        if self.strength is not None or not self.basis.shape[2]:
+            return False
+        values = matrix.values()
+        shift = float((values @ self.basis - self.answers).abs().max())
+        eps = max(torch.finfo(p.dtype).eps for p in matrix.parameters)
+        return not shift <= eps**0.5 * float(values.abs().max())
+
     def pull(self, moving: slice) -> tuple[Tensor, Tensor | None]:
         """C (g, r, in + 1) of (K3) where only some columns may move, and what K takes of D, ω < 1 only."""
         C = torch.zeros_like(self.basis).transpose(1, 2)
@@ -76,7 +85,8 @@ def restraint(matrix: Matrix, bases: list[Tensor], strengths: list[Tensor] | Non
 class Hold:
     """A tensor, or some of its rows, put back to the bit."""
 
-    def __init__(self, tensor: Tensor, value: Tensor, rows: Tensor | None = None) -> None:
+    def __init__(self, name: str, tensor: Tensor, value: Tensor, rows: Tensor | None = None) -> None:
+        self.name, self.parameters, self.by_layer = name, (tensor,), True
         self.tensor, self.value = tensor, value.to(tensor.device)
         self.numbers = tensor.detach()
         self.rows = None if rows is None else rows.to(tensor.device)
@@ -98,3 +108,8 @@ class Hold:
 
     def settle(self) -> None:
         self.keep()
+
+    def moved(self) -> bool:
+        """Whether it is not what is held."""
+        now = self.numbers if self.rows is None else self.numbers.index_select(0, self.rows)
+        return not torch.equal(now, self.value.to(now))

@@ -16,8 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from remanence.deep.batches import Forward
 from remanence.deep.cover import Cover, outputs_of
-from remanence.deep.guard import Forward, Keeper, answering
+from remanence.deep.guard import answering
+from remanence.deep.guarded_steps import Keeper
 from remanence.errors import InputError
 
 Values = dict[Tensor, Tensor]

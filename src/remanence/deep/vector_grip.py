@@ -23,6 +23,7 @@ class VectorGrip:
 
     def __init__(self, parameters: Iterable[Tensor], basis: Array, anchor: Array) -> None:
         """The parameters, the basis (D, r) and what is held along it, (r,)."""
+        self.name, self.by_layer = "the parameters", False
         self.parameters = list(parameters)
         self.basis = self._parts(torch.from_numpy(basis))
         self.anchor = torch.from_numpy(anchor)
@@ -53,6 +54,14 @@ class VectorGrip:
     def settle(self) -> None:
         """Keep once in float64: what single precision left over goes away up to the rounding of the parameters."""
         self._hold(self.basis, self.anchor)
+
+    @torch.no_grad()
+    def moved(self) -> bool:
+        """Whether the parameters are not what is held along the basis, beyond rounding."""
+        shift = float((_along(self.parameters, self.basis) - self.anchor).norm())
+        size = sum(float(p.detach().double().square().sum()) for p in self.parameters) ** 0.5
+        eps = max(float(torch.finfo(p.dtype).eps) for p in self.parameters)
+        return not shift <= eps**0.5 * size
 
     def _hold(self, basis: list[Tensor], anchor: Tensor) -> None:
         _subtract(self.parameters, basis, _along(self.parameters, basis) - anchor)

@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from remanence.deep.batches import Forward, ask
 from remanence.deep.buffers import buffers_read
 from remanence.deep.cover import Cover
-from remanence.deep.guard import Forward, answering
+from remanence.deep.guard import answering
 from remanence.deep.layers import Matrix, Watched
 from remanence.errors import InputError
 from remanence.memory.root import Root, empty
@@ -52,7 +53,7 @@ class Watch:
                 self._hook(hooks, norm, self._see_norm(name))
             read = hooks.enter_context(buffers_read({name: self.cover.places[name] for name in self.read}))
             for batch in checked(batches):
-                forward(model, batch)
+                ask(model, batch, forward)
                 self.begun = True
                 first = batch if first is None and self.seen else first
         self.read |= dict.fromkeys(read, True)
