@@ -1,5 +1,7 @@
 """Estimators through a file: every bit, every label, every setting; and going on as if nothing had happened."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -129,6 +131,27 @@ def test_unlearning_and_merging_go_on(small, rows):
     copy, theirs = through_a_file(small), through_a_file(other)
     same_bits(copy.merge(theirs).decision_function(X), small.merge(other).decision_function(X))
     same_bits(copy.unlearn(X[:9], y[:9]).decision_function(X), small.unlearn(X[:9], y[:9]).decision_function(X))
+
+
+def test_what_unlearning_cost_in_digits_comes_back(small, rows):
+    X, y = rows
+    untouched = content_of(small)
+    assert b"lost" not in untouched and through_a_file(small).precision_loss_ == 0  # as files were before
+    small.unlearn(X[:9], y[:9])
+    copy = through_a_file(small)
+    assert copy.precision_loss_ == small.precision_loss_ > 0
+    rest = copy.unlearn(X[9:20], y[9:20]).precision_loss_
+    assert rest == small.unlearn(X[9:20], y[9:20]).precision_loss_
+
+
+@pytest.mark.parametrize("wrong", [np.ones(3), -np.ones(8), np.full(8, np.nan), np.full(8, np.inf)])
+def test_digits_lost_that_make_no_sense_are_refused(wrong, small, rows):
+    X, y = rows
+    small.unlearn(X[:9], y[:9])
+    state = small.state_
+    small.state_ = replace(state, data=replace(state.data, lost=wrong))
+    with pytest.raises(rm.InputError, match="lost"):  # (the same check reads files)
+        through_a_file(small)
 
 
 def test_random_features_are_drawn_anew(rows):

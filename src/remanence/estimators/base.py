@@ -285,10 +285,10 @@ class ContinualEstimator(OneValue):
             offset = self.offset_ + by
             self.state_, self.offset_ = method.shifted(self.state_, self.offset_ - offset), offset
 
-    def _remove(self, design: Array, targets: Array, weights: Array | None) -> None:
+    def _remove(self, design: Array, targets: Array, weights: Array | None, accept_loss: bool) -> None:
         """Take rows out of the state; no array may keep a trace of them."""
         method = self._soft("unlearn")
-        self.state_ = method.remove(self.state_, weighted(design, weights), weighted(targets, weights))
+        self.state_ = method.remove(self.state_, weighted(design, weights), weighted(targets, weights), accept_loss)
         self.n_seen_ -= len(targets)
         if self.n_seen_ == 0:
             self.state_ = self._begin(design.shape[1], targets.shape[1])
@@ -318,6 +318,12 @@ class ContinualEstimator(OneValue):
         """The ridge in force; with ridge="auto" the one of largest evidence for the samples seen."""
         now = self._now()
         return now._soft("ridge_").ridge_of(now.state_)
+
+    @property
+    def precision_loss_(self) -> float:
+        """How far unlearning may have moved the predictions, relative to them; 0 where nothing was unlearned."""
+        now = self._now()
+        return now._soft("precision_loss_").precision_loss(now.state_)
 
     def _aligned(self, other: Any, state: Any) -> Any:
         """A state of the other model, as if it had been taught with our offset."""

@@ -172,8 +172,11 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
 
     # Changing
 
-    def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Become the classifier that never saw these samples; a class without samples is gone."""
+    def unlearn(self, X: Any, y: Any, sample_weight: Any = None, accept_loss: bool = False) -> Self:
+        """Become the classifier that never saw these samples; a class without samples is gone.
+
+        `accept_loss` goes on where digits are lost, see `precision_loss_`.
+        """
         self._soft("unlearn")
         draft = self._now()
         X = draft._check_X(X, reset=False)
@@ -187,7 +190,7 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
         if (counts < 0).any():
             short = draft.classes_[counts < 0].tolist()
             raise InputError(f"expected at most as many samples of a class as were learned, got more of {short}")
-        draft._remove(design, one_hot(positions, len(draft.classes_), design.dtype), weights)
+        draft._remove(design, one_hot(positions, len(draft.classes_), design.dtype), weights, accept_loss)
         kept = np.flatnonzero(counts > 0)
         if not len(kept):
             return self._hand_over(draft._blank())

@@ -98,11 +98,11 @@ class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[mi
 
     # Changing
 
-    def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Become the regressor that never saw these samples."""
+    def unlearn(self, X: Any, y: Any, sample_weight: Any = None, accept_loss: bool = False) -> Self:
+        """Become the regressor that never saw these samples; `accept_loss` goes on where digits are lost."""
         self._soft("unlearn")
         draft = self._now()
-        draft._remove(*draft._check_samples(X, y, sample_weight))
+        draft._remove(*draft._check_samples(X, y, sample_weight), accept_loss=accept_loss)
         return self._hand_over(draft)
 
     def merge(self, other: "ContinualRegressor") -> Self:

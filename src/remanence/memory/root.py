@@ -8,7 +8,8 @@ A prior is rows too: √λ I with targets √λ θ⁰. It is folded in when solv
 ridge can change afterwards, merging never counts it twice, and removal touches the data alone.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,8 @@ from numpy.typing import DTypeLike
 
 from remanence.checks import Array
 from remanence.errors import InputError, NumericalError
+from remanence.memory.lost import ROUNDING, after_removal
+from remanence.memory.lost import merged as lost_by_both
 from remanence.memory.threads import one_thread
 
 
@@ -44,6 +47,7 @@ class Root:
     factor: Array  # (d, d) R, upper triangular, column-major
     target: Array  # (d, c) z, column-major
     rest: Array  # (c,) ρ, always float64: what no weights can explain
+    lost: Array | None = field(default=None, kw_only=True)  # (d + c,) what removals took from the digits, see lost.py
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -54,7 +58,7 @@ class Root:
         return self.factor.dtype
 
     def copy(self) -> "Root":
-        return Root(self.factor.copy(order="F"), self.target.copy(order="F"), self.rest.copy())
+        return Root(self.factor.copy(order="F"), self.target.copy(order="F"), self.rest.copy(), lost=self.lost)
 
     def folded(
         self,
@@ -76,22 +80,24 @@ class Root:
             factor *= shrink
             target *= shrink
         rest = root.rest * decay
+        lost = None if root.lost is None else root.lost * np.sqrt(decay)
         scale = None if weights is None else np.sqrt(weights)[:, None].astype(factor.dtype)
         size = chunk(len(factor))
         if scratch and scale is None and len(X) <= size and X.flags.f_contiguous and Y.flags.f_contiguous:
-            return Root(factor, target, rest + _eliminate(factor, target, X, Y, 0))
+            return Root(factor, target, rest + _eliminate(factor, target, X, Y, 0), lost=lost)
         for i in range(0, len(X), size):
             part = slice(i, i + size)
             rows, aims = (column_major(V[part], None if scale is None else scale[part]) for V in (X, Y))
             rest = rest + _eliminate(factor, target, rows, aims, 0)  # (R2)
-        return Root(factor, target, rest)
+        return Root(factor, target, rest, lost=lost)
 
     def merged(self, other: "Root", donate: bool = False) -> "Root":
         """The memory of both sets of rows, from the two factors alone."""
         root = self if donate else self.copy()
         theirs = other.copy()
         rest = _eliminate(root.factor, root.target, theirs.factor, theirs.target, len(root.factor))
-        return Root(root.factor, root.target, root.rest + other.rest + rest)
+        lost = lost_by_both(root.lost, other.lost)
+        return Root(root.factor, root.target, root.rest + other.rest + rest, lost=lost)
 
     def with_prior(self, weight: float, start: Array, free: int = 0) -> "Root":
         """With the prior weight·‖W − start‖² among the rows; the first `free` features carry none to be seen."""
@@ -143,11 +149,15 @@ class Root:
 
     def with_outputs(self, sources: Array) -> "Root":
         """With output j taken from output sources[j], or new, its targets so far all zero, where that is -1."""
-        return Root(
-            self.factor,
-            np.asfortranarray(take_outputs(self.target, sources)),
-            take_outputs(self.rest[None], sources)[0],
-        )
+        lost, d = self.lost, len(self.factor)
+        if lost is not None:
+            lost = np.append(lost[:d], take_outputs(lost[None, d:], sources))
+        target, rest = take_outputs(self.target, sources), take_outputs(self.rest[None], sources)[0]
+        return Root(self.factor, np.asfortranarray(target), rest, lost=lost)
+
+    def energies(self) -> Array:
+        """(d + c,) The sums of squares of every feature and every target over the rows, in float64."""
+        return np.append(sums_of_squares(self.factor), sums_of_squares(self.target) + self.rest)
 
     def without_traces(self) -> "Root":
         """With entries too faint to matter set to zero, in place: fading must not end in denormal numbers."""
@@ -214,53 +224,124 @@ def _eliminate(factor: Array, target: Array, rows: Array, aims: Array, triangle:
     return sums_of_squares(r)
 
 
-def _explained(R: Array, X: Array) -> Array:
-    """The smallest S (d, n) with RᵀS = Xᵀ, as far as the rows behind R span X."""
-    diagonal = np.abs(np.diag(R))
-    if diagonal.min() > 1e-10 * diagonal.max() and R.dtype == np.float64:
-        return _lapack(R.dtype.char)[2](R, np.asfortranarray(X.T), trans=1)[0]  # type: ignore[no-any-return]
-    U, s, Vt = np.linalg.svd(R)  # rounding left noise where nothing was learned: look at the true rank
-    kept = s > len(R) * np.finfo(R.dtype).eps * s[0]
-    return (U[:, kept] / s[kept]) @ (Vt[kept] @ X.T)  # type: ignore[no-any-return]
-
-
 def removed(root: Root, X: Array, Y: Array) -> Root:
     """Without rows that were folded in before; refused when they cannot have been.
+
+    A direction of which less is left than rounding may have taken (`lost`) cannot be told from an empty one, and rows
+    that hold all of it may seem to hold more. Then as much is added to the diagonal as rounding may have taken.
+    """
+    d, eps = len(root.factor), float(np.finfo(root.dtype).eps)
+    energies = root.energies()
+    unseen = energies[:d] == 0
+    if X[:, unseen].any():
+        raise _refusal()
+    lost = after_removal(root.lost, energies, eps)
+    squares, forgiven = lost**2, lost[d:] ** 2
+    for room in (None, ROUNDING * eps * energies[:d], lost[:d] ** 2):
+        before = root
+        if room is not None:
+            diagonal = np.sqrt(np.where(unseen, room.max(initial=0.0), room))
+            before = _diagonal(diagonal, root).merged(root, donate=True)
+        found = _downdated(before, X, Y, forgiven)
+        if found is not None:
+            left, slack = found
+            squares += 4 * slack * np.append(sums_of_squares(X), sums_of_squares(Y))  # (not independent: generously)
+            if room is not None:
+                left.factor[:, unseen] = 0
+                squares[:d] += room
+            return replace(left, lost=np.sqrt(squares))
+    raise _refusal()
+
+
+def _refusal() -> InputError:
+    return InputError(
+        "these rows cannot all have been learned before: taking them out would leave less than nothing; "
+        "pass exactly the rows and targets that were learned, with the same weights"
+    )
+
+
+def _diagonal(values: Array, like: Root) -> Root:
+    """The memory of the rows diag(values) with targets zero."""
+    d, c = like.shape
+    return Root(np.asfortranarray(np.diag(values.astype(like.dtype))), np.zeros((d, c), like.dtype, "F"), np.zeros(c))
+
+
+def _downdated(root: Root, X: Array, Y: Array, rounding: Array) -> tuple[Root, float] | None:
+    """Without the rows, and the share of them that was left; None where they hold more than the root does.
+
+    `rounding` (c,) of each ‖y‖² is forgiven.
 
     With S solving RᵀS = Xᵀ, complete its columns by α (ααᵀ = I − SᵀS) to orthonormal ones. The rotation that takes
     [S; αᵀ] to [I; 0] takes [R z; 0 ζ] to [X Y; R' z'], ζ = α⁻¹(Y − Sᵀz); the rest shrinks by ‖ζ‖².      (R4)
     """
-    from scipy.linalg import cholesky, get_lapack_funcs, solve_triangular
+    from scipy.linalg import get_lapack_funcs, solve_triangular
 
-    d, n = len(root.factor), len(X)
+    (d, c), n = root.shape, len(X)
     eps = float(np.finfo(root.dtype).eps)
-    refusal = InputError(
-        "these rows cannot all have been learned before: taking them out would leave less than nothing; "
-        "pass exactly the rows and targets that were learned, with the same weights"
-    )
-    S = _explained(root.factor, X)
-    scale = max(float(np.abs(X).max()), float(np.finfo(root.dtype).tiny))
-    if float(np.abs(X.T - root.factor.T @ S).max()) > np.sqrt(eps) * scale:
-        raise refusal
-    for slack in (0.0, 4 * n * eps, 1e3 * n * eps):  # a row that alone holds a direction has leverage 1, give or take
-        try:
-            alpha = cholesky(np.eye(n, dtype=root.dtype) * (1 + slack) - S.T @ S, lower=True)
-            break
-        except np.linalg.LinAlgError:
-            continue
-    else:
-        raise refusal
-    difference = Y - S.T @ root.target
-    zeta = solve_triangular(alpha, difference, lower=True)
-    rest = root.rest - sums_of_squares(zeta)
-    known = root.rest + sums_of_squares(root.target)
-    if (rest < -max(1e3 * eps, 1e-9) * np.maximum(known, np.finfo(float).tiny)).any():
-        raise refusal
+    completed = _completed(root.factor, X)
+    if completed is None:
+        return None
+    S, alpha, slack = completed
+    zeta = solve_triangular(alpha, Y - S.T @ root.target, lower=True)
+    taken, known = sums_of_squares(zeta), root.rest + sums_of_squares(root.target)
+    rest, forgiven = root.rest - taken, (max(1e3 * eps, 1e-9) + slack) * known + rounding
+    if (rest < -forgiven).any():  # rows that hold nearly all of a direction: rounding in I − SᵀS is much of α
+        inverse = solve_triangular(alpha, np.eye(n, dtype=root.dtype), lower=True)
+        if (rest < -forgiven - ROUNDING * eps * float(sums_of_squares(inverse).sum()) * taken).any():
+            return None
     geqrf, ormqr = get_lapack_funcs(("geqrf", "ormqr"), dtype=root.dtype)
     Q, tau, _, _ = geqrf(np.asfortranarray(np.vstack([S, alpha.T])))
-    c = root.target.shape[1]
     both = np.zeros((d + n, d + c), root.dtype, order="F")
     both[:d, :d], both[:d, d:], both[d:, d:] = root.factor, root.target, zeta
     rotated = ormqr("L", "T", Q, tau, both, lwork=max(1, 64 * (d + c)))[0]
     left = empty(d, c, root.dtype).folded(rotated[n:, :d], rotated[n:, d:], donate=True)
-    return Root(left.factor, left.target, np.maximum(rest, 0.0))
+    return Root(left.factor, left.target, np.maximum(rest, 0.0)), slack
+
+
+def _completed(R: Array, X: Array) -> tuple[Array, Array, float] | None:
+    """S (d, n) with RᵀS = Xᵀ and α, lower triangular, with ααᵀ = (1 + σ)I − SᵀS, and σ, which is 0 or rounding.
+
+    None where the rows hold more than R does. A row that alone holds a direction has leverage 1, give or take.
+    """
+    from scipy.linalg import cholesky
+
+    identity, eps = np.eye(len(X), dtype=R.dtype), float(np.finfo(R.dtype).eps)
+    for solved in (_solved, _solved_in_the_span):
+        S = solved(R, X)
+        if S is None:
+            continue
+        gram = S.T @ S
+        for slack in _slacks(gram, eps):
+            try:
+                return S, cholesky(identity * R.dtype.type(1 + slack) - gram, lower=True), slack
+            except np.linalg.LinAlgError:
+                continue
+    return None
+
+
+def _slacks(gram: Array, eps: float) -> Iterator[float]:
+    """0, and then what leverages exceed 1 by, if rounding can be the cause."""
+    yield 0.0
+    slack = 2 * max(float(np.linalg.eigvalsh(gram)[-1]) - 1, 0.0) + ROUNDING * eps
+    if slack <= 1e3 * len(gram) * eps:
+        yield slack
+
+
+def _solved(R: Array, X: Array) -> Array | None:
+    """S (d, n) with RᵀS = Xᵀ by substitution, or None where R is singular."""
+    S, info = _lapack(R.dtype.char)[2](R, np.asfortranarray(X.T), trans=1)
+    return None if info or not np.isfinite(S).all() else S
+
+
+def _solved_in_the_span(R: Array, X: Array) -> Array | None:
+    """The smallest S where R has not full rank and its rows span X, or None; columns count alike."""
+    norms = np.sqrt(sums_of_squares(R)).astype(R.dtype)
+    norms[norms == 0] = 1
+    even = X.T / norms[:, None]
+    U, s, Vt = np.linalg.svd(R / norms)
+    kept = s > len(R) * np.finfo(R.dtype).eps * s[0]
+    if kept.all():
+        return None
+    S: Array = (U[:, kept] / s[kept]) @ (Vt[kept] @ even)
+    outside = np.abs(even - Vt[kept].T @ (Vt[kept] @ even)).max()
+    return S if outside <= np.sqrt(np.finfo(R.dtype).eps) * np.abs(even).max() else None

@@ -165,8 +165,11 @@ class LowRankRLS(SoftMethod):
             return state
         return self._fresh(self._spectrum(state), state.start, state.count, state.ridge, state.free)
 
-    def remove(self, state: LowRankState, X: Any, Y: Any) -> LowRankState:
+    def remove(self, state: LowRankState, X: Any, Y: Any, accept_loss: bool = False) -> LowRankState:
         raise InputError("expected a method that keeps all directions to remove samples from, got LowRankRLS; use RLS")
+
+    def precision_loss(self, state: LowRankState) -> float:
+        return 0.0  # nothing is ever removed
 
     def merge(self, a: LowRankState, b: LowRankState) -> LowRankState:
         if a.start.shape != b.start.shape or a.free != b.free or not np.array_equal(a.start, b.start):

@@ -7,7 +7,7 @@ the prior λβᵗ. The factor of the data alone is the memory; the prior joins w
 constraints (Lemma 1: the same as ICL); that is rls_exact.py.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -25,11 +25,13 @@ from remanence.checks import (
     read_only,
 )
 from remanence.errors import InputError
+from remanence.memory import lost
 from remanence.memory import root as roots
 from remanence.memory.root import Root, sums_of_squares, take_outputs
 from remanence.memory.tracking import Tracker, stretch
 from remanence.memory.waiting import Store, Waiting
 from remanence.methods.fading import Fading
+from remanence.methods.precision import check_loss, precision_loss
 from remanence.methods.ridge import best_ridge
 from remanence.methods.rls_exact import Exact, track_exact
 from remanence.methods.rls_state import Known, Owner, RLSState
@@ -204,6 +206,17 @@ class RLS(SoftMethod):
             )
         return float(state.known.ridge)
 
+    @quiet
+    def precision_loss(self, state: Any) -> float:
+        """How far removals may have moved the predictions, relative to them; 0 where nothing was removed.
+
+        An upper bound, from the sizes of the rows before every removal and what is left now: rows that are learned
+        later make it smaller, rows that are removed make it larger.
+        """
+        if isinstance(state, Exact) or state.data.lost is None:
+            return 0.0
+        return precision_loss(self._ready(state), state.data.lost)
+
     def data(self, state: Any) -> Root:
         """The square-root information of every row learned so far, without the prior."""
         state = self._soft(state, "data")
@@ -230,8 +243,12 @@ class RLS(SoftMethod):
         return self._fresh(data, state.start, state.count, state.ridge, state.free)
 
     @quiet
-    def remove(self, state: Any, X: Any, Y: Any) -> RLSState:
-        """The state that never saw these rows; refused when they cannot have been learned."""
+    def remove(self, state: Any, X: Any, Y: Any, accept_loss: bool = False) -> RLSState:
+        """The state that never saw these rows; refused when they cannot have been learned.
+
+        Also refused, with NumericalError, when the rows are so much larger than what is left that rounding takes more
+        digits than promised, see `precision_loss`; `accept_loss` goes on.
+        """
         state = self._additive(state, "remove")
         X, Y = check_block(X, Y, state.start)
         if len(X) > state.count:
@@ -240,7 +257,12 @@ class RLS(SoftMethod):
         size = max(256, len(state.start))
         for i in range(0, len(X), size):
             left = roots.removed(left, X[i : i + size], Y[i : i + size])
-        return self._fresh(left, state.start, state.count - len(X), state.ridge, state.free)
+        if len(X) == state.count:
+            left = roots.empty(*left.shape, left.dtype)
+        new = self._fresh(left, state.start, state.count - len(X), state.ridge, state.free)
+        if not accept_loss:
+            check_loss(self.precision_loss(new), left.dtype)
+        return new
 
     @quiet
     def merge(self, a: Any, b: Any) -> RLSState:
@@ -256,6 +278,7 @@ class RLS(SoftMethod):
         state = self._soft(state, "shifted")
         data = self.data(state).copy()
         data.factor[0, 1:] += data.factor[0, 0] * by  # R times an upper triangular matrix stays one
+        data = replace(data, lost=lost.shifted(data.lost, by))
         return self._fresh(data, state.start, state.count, state.ridge, state.free)
 
     def with_ridge(self, state: Any, ridge: float | Literal["auto"]) -> RLSState:
@@ -335,6 +358,12 @@ class RLS(SoftMethod):
         waiting = state.waiting
         weights, decay = self._fading.rows(state.count - waiting.count, waiting.count)
         return root.folded(waiting.X, waiting.Y, weights, decay, donate)
+
+    def _ready(self, state: RLSState) -> Root:
+        """All rows and the prior, kept where the weights are asked for next."""
+        if self._recursive(state):
+            self._open_door(state)
+        return self._posterior(state)
 
     def _posterior(self, state: RLSState) -> Root:
         """All rows and the prior, by rotations alone."""

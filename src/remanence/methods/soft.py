@@ -28,8 +28,15 @@ class SoftMethod(Method[Any]):
         """Rows that stand for all rows learned: of the same Gram matrix. None where only constraints are kept."""
 
     @abstractmethod
-    def remove(self, state: Any, X: Any, Y: Any) -> Any:
-        """The state that never saw these rows; refused when they cannot have been learned."""
+    def remove(self, state: Any, X: Any, Y: Any, accept_loss: bool = False) -> Any:
+        """The state that never saw these rows; refused when they cannot have been learned.
+
+        A removal that takes more digits than promised is refused too, unless `accept_loss`.
+        """
+
+    @abstractmethod
+    def precision_loss(self, state: Any) -> float:
+        """How far removals may have moved the predictions, relative to them; 0 where nothing was removed."""
 
     @abstractmethod
     def merge(self, a: Any, b: Any) -> Any:

@@ -119,7 +119,8 @@ LINEAR_RECORDS = {
         like("target"),
         apart=memories.root_apart,
         together=memories.root_together,
-        sound=memories.bounded("triangle", "target"),
+        sometimes={"lost": "* float64"},
+        sound=memories.root_sound,
     ),
     "Waiting": Record(
         f"{MEMORY}.waiting",

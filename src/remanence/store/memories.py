@@ -47,12 +47,23 @@ def bounded(*names: str, directions: str = "") -> Sound:
 
 
 def root_apart(root: Any) -> dict[str, Any]:
-    return {"triangle": triangle(root.factor), "target": root.target, "rest": root.rest}
+    parts = {"triangle": triangle(root.factor), "target": root.target, "rest": root.rest}
+    return parts if root.lost is None else {**parts, "lost": root.lost}
 
 
 def root_together(kind: Any, parts: dict[str, Any]) -> Any:
     target = parts["target"]
-    return kind(square(parts["triangle"], len(target)), np.asfortranarray(target), parts["rest"])
+    return kind(
+        square(parts["triangle"], len(target)), np.asfortranarray(target), parts["rest"], lost=parts.get("lost")
+    )
+
+
+def root_sound(parts: Parts, lengths: Lengths) -> str:
+    """Models from which nothing was removed have no `lost`, nor have files written before there was one."""
+    lost, width = parts.get("lost"), lengths["d"] + lengths["c"]
+    if lost is None or (lost.shape == (width,) and np.isfinite(lost).all() and (lost >= 0).all()):
+        return bounded("triangle", "target", *parts.keys() & {"lost"})(parts, lengths)
+    return f"expected {width} finite numbers of at least 0 as `lost`, got {lost.shape}"
 
 
 def waiting_apart(waiting: Any) -> dict[str, Any]:

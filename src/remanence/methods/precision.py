@@ -1,0 +1,47 @@
+"""How far removals may have moved the predictions: what rounding left behind, relative to the targets that are left.
+
+    F δW = F⁻ᵀ(δb − δG(W + δW))      |δG| ≤ ℓℓᵀ, |δb| ≤ ℓm                                                (P1)
+    ‖F δW‖ ≤ q (‖diag(ℓ)W‖ + m) / (1 − q²),      q = ‖diag(ℓ)F⁻¹‖ < 1                                     (P2)
+
+F: all rows and the prior; ℓ, m: what removals took from the sums of features and of a target, see memory/lost.py
+(roundings are independent, so squares add). ‖F δW‖ is the change of the predictions at all rows that are left, the
+prior's included. Scales of columns cancel in it, and rows that are learned later make F larger and the loss smaller.
+q ≥ 1 means that in some direction rounding may be all that is left.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from remanence.checks import Array
+from remanence.errors import NumericalError
+from remanence.memory.root import Root, sums_of_squares
+
+PROMISED = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-1}  # bounds; the truth is mostly below a hundredth
+TOLD = 64.0  # an output has something left when it is more than this many times what rounding may have left of it
+
+
+def precision_loss(posterior: Root, lost: Array) -> float:
+    """The error of the predictions that removals may have left (P2), relative to the size of the targets left."""
+    d = len(posterior.factor)
+    features, targets = lost[:d], lost[d:]
+    q = float(np.linalg.norm(posterior.whitened(np.diag(features).astype(posterior.dtype)).astype(np.float64)))
+    if not q < 1:
+        return max(q**2, 1.0)
+    left = sums_of_squares(posterior.target) + posterior.rest
+    told = left > TOLD * targets**2
+    size = np.sqrt(left)
+    size[~told] = size[told].min() if told.any() else 0.0  # an output of which nothing is left, beside others
+    errors = q * (np.sqrt(sums_of_squares(features[:, None] * posterior.solve())) + targets) / (1 - q**2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.where(errors > 0, errors / size, 0.0).max(initial=0.0))
+
+
+def check_loss(loss: float, dtype: np.dtype[Any]) -> None:
+    """Refuse a removal that leaves more loss than promised."""
+    if not loss <= PROMISED[dtype]:
+        raise NumericalError(
+            f"expected a removal after which predictions are right to {PROMISED[dtype]:.0e}, got rows so much larger "
+            f"than what is left of the data that rounding may have moved them by {loss:.0e}; learn the remaining rows "
+            f"anew, or pass accept_loss=True to go on with fewer digits"
+        )
