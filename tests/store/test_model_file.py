@@ -38,7 +38,8 @@ def test_rows_are_learned_exactly_once_however_often_they_come(tmp_path, rows):
     parts = [slice(0, 30), slice(30, 60)]
     assert [learn(part) for part in (*parts, *parts)] == [30, 30, 0, 0]
     whole = rm.ContinualClassifier().partial_fit(X[:30], y[:30]).partial_fit(X[30:], y[30:])
-    assert rm.load(path).decision_function(X).tobytes() == whole.decision_function(X).tobytes()
+    # (rows that wait are folded before writing, which rounds otherwise than folding them later)
+    np.testing.assert_allclose(rm.load(path).decision_function(X), whole.decision_function(X), rtol=1e-12, atol=1e-14)
 
 
 def test_notes_that_are_no_plain_values_are_refused(tmp_path, small):

@@ -259,14 +259,19 @@ class ContinualEstimator(OneValue):
     def _form(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in FORM if name in self.__dict__}
 
-    def _settle(self) -> None:
-        """Fold rows that wait and centre at the mean of all: the same model, without a trace of single rows."""
+    def settled(self) -> Self:
+        """This model in the form that a file may hold: no rows that wait to be folded in, and no offset that is a row.
+
+        It is the same model but for rounding, and the estimator itself takes that form, so that it goes on to the bit
+        as its file does. What is returned is a copy that no other thread teaches.
+        """
         attributes = self.__dict__
+        now = self._with(attributes.copy())
         if "state_" in attributes:
-            now = self._with(attributes.copy())
             now.state_ = now.method_.settled(now.state_)
             now._recentre()
             attributes.update(now._form())
+        return now
 
     @quiet
     def _recentre(self) -> None:
@@ -275,11 +280,14 @@ class ContinualEstimator(OneValue):
         if not isinstance(method, SoftMethod) or "offset_" not in self.__dict__:
             return
         for _ in range(3):  # what rounding leaves of a long way is gone the second time
-            rows = method.rows(self.state_)
-            if rows is None or not (square := float(rows[:, 0] @ rows[:, 0])) > 0:
+            known = method.rows(self.state_)
+            if known is None:
+                return
+            rows, size = known
+            if not (square := float(rows[:, 0] @ rows[:, 0])) > 0:
                 return
             by = rows[:, 0] @ rows[:, 1:] / square
-            size = np.abs(self.offset_) + np.abs(rows[:, 1:]).max(axis=0) / np.sqrt(square)
+            size = np.abs(self.offset_) + (size[0] / square) * size[1:]
             if not (np.isfinite(by).all() and (np.abs(by) > 64 * np.finfo(by.dtype).eps * size).any()):
                 return
             offset = self.offset_ + by

@@ -152,8 +152,9 @@ class LowRankRLS(SoftMethod):
             state.known.ridge = ridge_of_largest_evidence(s, (U.T @ target) ** 2, seen.rest, state.count)
         return float(state.known.ridge)
 
-    def rows(self, state: LowRankState) -> Array:
-        return self._spectrum(state).rows()
+    def rows(self, state: LowRankState) -> tuple[Array, Array]:
+        seen = self._spectrum(state)
+        return seen.rows(), np.full(len(seen.basis), seen.strength.max(initial=0.0))
 
     def outputs(self, state: LowRankState) -> int:
         return int(state.start.shape[1])

@@ -226,8 +226,11 @@ class RLS(SoftMethod):
         data: Root = state.data
         return data
 
-    def rows(self, state: Any) -> Array | None:
-        return None if isinstance(state, Exact) else self.data(state).factor
+    def rows(self, state: Any) -> tuple[Array, Array] | None:
+        if isinstance(state, Exact):
+            return None
+        factor = self.data(state).factor
+        return factor, np.abs(factor).max(axis=0)  # rotations mix rows, never columns
 
     def outputs(self, state: Any) -> int:
         return int(state.start.shape[1])

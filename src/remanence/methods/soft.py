@@ -24,8 +24,11 @@ class SoftMethod(Method[Any]):
         return self.update(state, X, Y, donate)
 
     @abstractmethod
-    def rows(self, state: Any) -> Array | None:
-        """Rows that stand for all rows learned: of the same Gram matrix. None where only constraints are kept."""
+    def rows(self, state: Any) -> tuple[Array, Array] | None:
+        """Rows that stand for all rows learned, of the same Gram matrix, and the size of what was rounded per column.
+
+        None where only constraints are kept.
+        """
 
     @abstractmethod
     def remove(self, state: Any, X: Any, Y: Any, accept_loss: bool = False) -> Any:

@@ -1,6 +1,6 @@
 """The model file: save a learner, load it, and go on as if nothing had happened.
 
-rm.save(learner, path)      every bit of what was learned, in one safetensors file under a checksum
+rm.save(learner, path)      all that was learned, in one safetensors file under a checksum
 rm.load(path)               the learner; a file that is not exactly as it was written is refused
 """
 
@@ -30,6 +30,9 @@ __all__ = [
 def save(learner: Any, path: str | Path, wait: float = 10.0) -> None:
     """Write a learner to a file, in one piece: a reader sees the old file or the new one.
 
+    A file holds no rows that wait to be folded in and no offset that is a row: an estimator is brought into that form
+    first, which changes it by rounding only, and from then on it and its file go on alike to the bit.
+
     Parameters
     ----------
     learner : estimator, pair (method, state), LinearGaussian or what kalman.filter returned, guard or online learner
@@ -50,7 +53,7 @@ def save(learner: Any, path: str | Path, wait: float = 10.0) -> None:
 
 
 def load(path: str | Path, features: Any = None, model: Any = None) -> Any:
-    """The learner in a file, to the last bit; going on gives the numbers of never having been saved.
+    """The learner in a file, to the last bit; going on gives the numbers of the one that was saved.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def _outside(features: Any) -> bool:
 def _continual_apart(estimator: Any) -> dict[str, Any]:
     from remanence.estimators.fingerprint import fingerprint
 
-    parts = _apart(estimator)
+    parts = _apart(estimator.settled())
     if _outside(parts["features"]):
         parts.pop("features_", None)
         known = parts.get("features_fingerprint_")

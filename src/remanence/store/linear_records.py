@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from remanence.store import memories
-from remanence.store.pairs import Pair, both, pair_sound
+from remanence.store.pairs import Pair, both, pair_apart, pair_sound
 from remanence.store.record import Lengths, Outline, Parts, Record, like
 
 METHODS = "remanence.methods"
@@ -144,6 +144,11 @@ LINEAR_RECORDS = {
         sound=memories.waiting_sound,
     ),
     "Pair": Record(
-        Pair.__module__, {"method": "method", "state": "state d c"}, together=both, sound=pair_sound, alone=True
+        Pair.__module__,
+        {"method": "method", "state": "state d c"},
+        apart=pair_apart,
+        together=both,
+        sound=pair_sound,
+        alone=True,
     ),
 }

@@ -75,7 +75,7 @@ def waiting_apart(waiting: Any) -> dict[str, Any]:
             "X": waiting.X,
             "Y": waiting.Y,
             "room": len(store.X),
-            "taken": store.used > k,  # another state's rows stand where ours would go next
+            "taken": 0 < k < store.used,  # another state's rows stand where ours would go next
             "base": store.base,
             "held": store.held,
             "broken": store.broken,

@@ -26,6 +26,12 @@ class Pair:
     state: Any
 
 
+def pair_apart(pair: Pair) -> dict[str, Any]:
+    """The state without rows that wait; the one in memory stays as it is, for it may be shared."""
+    fits = not pair_problem(pair.method, pair.state)
+    return {"method": pair.method, "state": pair.method.settled(pair.state) if fits else pair.state}
+
+
 def both(kind: Any, parts: dict[str, Any]) -> tuple[Any, Any]:
     """The pair as the plain tuple it was."""
     return parts["method"], parts["state"]

@@ -41,7 +41,11 @@ class Work:
         return Columns.from_notes(self.model.notes)
 
     def put(self, model: ModelFile) -> None:
-        """Go on with a model in which one more piece is done."""
+        """Go on with a model in which one more piece is done.
+
+        It is settled whether it is written or not, so that the moments of writing do not show in the numbers.
+        """
+        model.learner.settled()
         self.model, self.unsaved = model, True
         if time.monotonic() - self.saved >= RARELY * self.took:
             self.save()
@@ -100,10 +104,7 @@ def adopted(model: ModelFile, path: str | Path) -> ModelFile:
 
 def on_trial(learner: Any) -> Any:
     """A learner to try something on: teaching it leaves the first as it is."""
-    trial = copy.copy(learner)
-    if "state_" in vars(trial):  # everything else that was learned is replaced and never written to
-        trial.state_ = copy.deepcopy(trial.state_)
-    return trial
+    return copy.copy(learner)  # (what was learned is replaced and never written to)
 
 
 def batch_size(learner: Any, features: int) -> int:
