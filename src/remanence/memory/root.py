@@ -311,6 +311,8 @@ def _completed(R: Array, X: Array) -> tuple[Array, Array, float] | None:
         if S is None:
             continue
         gram = S.T @ S
+        if not np.isfinite(gram).all():  # S is finite and its square is not: R is singular but for rounding
+            continue
         for slack in _slacks(gram, eps):
             try:
                 return S, cholesky(identity * R.dtype.type(1 + slack) - gram, lower=True), slack
