@@ -59,9 +59,13 @@ class Holdings:
         places = (self.ledger.last_place(mark) for mark in met)
         return max((i for i in places if self.ledger.entries[i].action == "unlearned"), default=-1)
 
+    def rows_of(self, mark: str) -> int:
+        """Rows of a piece in force, in or out."""
+        return self.ledger.entries[self.ledger.last_place(mark)].rows + self.merged.get(mark, 0)
+
     def rows_in(self, mark: str) -> int:
         """Rows of a piece in force that are in, by their places; some may be out on trust."""
-        return self.ledger.entries[self.ledger.last_place(mark)].rows + self.merged.get(mark, 0) - len(self._gone(mark))
+        return self.rows_of(mark) - len(self._gone(mark))
 
     def rows_loose(self) -> int:
         """Rows taken out on trust that were found in no piece since.
@@ -198,7 +202,7 @@ def lost_places(plan: Plan, piece: Available) -> list[int]:
 def settled(held: Holdings, at_hand: Sequence[Available]) -> tuple[Holdings, list[Entry]]:
     """With rows out on trust put down to pieces at hand that hold them, and the entries whose file is not at hand.
 
-    Such rows were learned before they went out, so that later pieces cannot be meant.
+    Such rows were learned before they went out, so that later pieces cannot be meant; of those that can, the oldest is.
     """
     out, loose = {mark: set(places) for mark, places in held.out.items()}, dict(held.loose)
     missing = []
@@ -213,15 +217,15 @@ def settled(held: Holdings, at_hand: Sequence[Available]) -> tuple[Holdings, lis
         for at, where in _matches(files[entry_mark], keys):
             for row, k in zip(at.tolist(), where.tolist(), strict=True):
                 wanted[k] += [row] * list(places).count(row)
-        for piece in _distinct(at_hand):
-            for mark in held.held_marks(piece.fingerprint):
-                if held.ledger.last_place(mark) >= place or not any(wanted):
-                    continue
-                for at, where in _matches(piece, keys):
-                    for row, k in zip(at.tolist(), where.tolist(), strict=True):
-                        if wanted[k] and row not in out.setdefault(mark, set()):
-                            out[mark].add(row)
-                            wanted[k].pop()
+        holders = [(m, piece) for piece in _distinct(at_hand) for m in held.held_marks(piece.fingerprint)]
+        for mark, piece in sorted(holders, key=lambda holder: held.ledger.last_place(holder[0])):
+            if held.ledger.last_place(mark) >= place or not any(wanted):
+                break
+            for at, where in _matches(piece, keys):
+                for row, k in zip(at.tolist(), where.tolist(), strict=True):
+                    if wanted[k] and row not in out.setdefault(mark, set()):
+                        out[mark].add(row)
+                        wanted[k].pop()
         loose[entry_mark] = sorted(row for rows in wanted for row in rows)
     if held.rows_loose() > sum(map(len, held.loose.values())):  # of an older file, which does not say whose they are
         last = max(i for i, e in enumerate(held.ledger) if e.action == "unlearned")

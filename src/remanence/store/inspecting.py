@@ -15,7 +15,7 @@ from remanence.errors import InputError
 from remanence.store.file import parse, read_bytes
 from remanence.store.holdings import Holdings
 from remanence.store.model_file import Description, ModelFile, describe, from_bytes, naming
-from remanence.store.work import TAUGHT_IN_PYTHON, rows_of
+from remanence.store.work import TAUGHT_IN_PYTHON, keeps_all, rows_of
 
 EPS = float(np.finfo(float).eps)
 
@@ -103,14 +103,11 @@ def _ledger_certificate(model: ModelFile, learner: Any) -> Certificate:
 
     It knows files and not rows, so that is what can be certified: a row that stands in two files counts twice.
     """
-    from remanence.methods import RLS
-
-    method = RLS() if learner.method is None else learner.method
     held = Holdings.of(model.ledger, model.notes)
     pieces, loose = held.ledger.in_force(), held.rows_loose()
     unmet = ""
-    if not isinstance(method, RLS) or method.forget != 1:
-        unmet = f"{type(method).__name__} here is no sum over rows that weigh the same; RLS with forget=1 is"
+    if not keeps_all(learner):
+        unmet = f"{type(learner.method).__name__} here is no sum over rows that weigh the same; RLS with forget=1 is"
     elif any(entry.name == TAUGHT_IN_PYTHON for entry in pieces.values()):
         unmet = "it was taught in Python too, and of those rows the ledger knows only how many there were"
     elif loose:
@@ -157,7 +154,7 @@ def _solution(learner: Any) -> _Solution | None:
         "least squares over all rows",
         (f"{d} features", f"ridge {ridge:g}", f"precision {eps:.0e}"),
         float(np.linalg.norm(off)) / max(scale, float(np.finfo(float).tiny)),
-        rounding(eps / EPS, likely(2 * d * d)),
+        rounding(eps / EPS, likely(4 * d * (d + 2))),  # d reflections of 2d rows, two passes each; a solve, a residual
         name="normal-equations",
     )
     determined = Certificate(

@@ -102,7 +102,7 @@ class Lesson:
         mark = held.to_learn(fingerprint, met[fingerprint], self.again)
         met[fingerprint] += 1
         if mark is None:
-            counts.skipped += model.ledger.in_force()[fingerprint].rows
+            counts.skipped += held.rows_of(fingerprint)
             noticed(piece.name, 0)
             return columns
         if not self.again:

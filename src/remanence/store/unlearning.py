@@ -7,6 +7,7 @@ file that was learned as a whole leaves the ledger and can be learned again; a p
 """
 
 import copy
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from remanence.store.model_file import WAIT
 from remanence.store.sources import available, files_at_hand, keys, pieces_of
 from remanence.store.teaching import Noticed, naming_data, without_names
 from remanence.store.wishes import Wishes
-from remanence.store.work import Work, rows_of, working
+from remanence.store.work import Work, keeps_all, rows_of, working
 from remanence.streams.tables import Piece, expand_paths, open_table
 
 AT_ONCE = 1000  # rows taken out together: a square of this many numbers is formed
@@ -85,14 +86,28 @@ class Removal:
         plan = plan_removal(held, asked, others)
         self._check(held, plan, table.path.name, [] if self.trust else may_hold(held, plan, missing))
         trusted = [lost_places(plan, piece) if plan.lost.any() else [] for piece in asked]
-        left, removed = without(model.learner, _rows_out(pieces, columns, plan), table.path.name, noticed)
+        left, removed = self._without(pieces, columns, plan, table.path.name, noticed)
         after = carried_out(held, plan, asked, trusted)
         if after != before:
             notes = {**model.notes, **after.to_notes()}
             self.work.put(replace(model, learner=left, ledger=after.ledger, notes=notes))
-        self.report.unsearched = {entry.name: held.rows_in(entry.fingerprint) for entry in plan.unsearched}
+        away = Counter[str]()
+        for entry in plan.unsearched:
+            away[entry.name] += held.rows_in(entry.fingerprint)
+        self.report.unsearched = dict(away)
         self.report.files[str(path)] = Removed(removed, plan.rows(plan.is_out))
         return self.report.files[str(path)]
+
+    def _without(
+        self, pieces: Sequence[tuple[Piece, bool]], columns: Columns, plan: Plan, name: str, noticed: Noticed
+    ) -> tuple[Any, int]:
+        """The learner without the rows of the plan, and how many they were."""
+        from sklearn.base import clone
+
+        learner, found = self.work.model.learner, int(plan.copies.sum())
+        if found == rows_of(learner) and not plan.lost.any() and keeps_all(learner):
+            return clone(learner), found  # nothing is left, which needs no arithmetic
+        return without(learner, _rows_out(pieces, columns, plan), name, noticed)
 
     def _files(self, path: Path) -> list[Path]:
         """Where to look: files that were named, and those that are called as something the model has learned."""

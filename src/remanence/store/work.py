@@ -92,6 +92,14 @@ def rows_of(learner: Any) -> int:
     return int(vars(learner).get("n_seen_", 0))
 
 
+def keeps_all(learner: Any) -> bool:
+    """Whether a learner is a sum over rows that all weigh the same: rows can go out, and sums be joined."""
+    from remanence.methods import RLS
+
+    method = RLS() if learner.method is None else learner.method
+    return isinstance(method, RLS) and method.forget == 1
+
+
 def adopted(model: ModelFile, path: str | Path) -> ModelFile:
     """A model that may have been taught elsewhere, with what it knows already as the first entry of its ledger."""
     require_estimator(model, path)
