@@ -7,6 +7,7 @@ The number of threads belongs to the whole process, so it is lowered when the fi
 when the last one is done, whichever Python threads they run in.
 """
 
+import os
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -28,11 +29,13 @@ class _OneThread:
         self.lock = Lock()
         self.inside = 0
         self.before: list[int] = []
+        self.left_by_fork: list[int] | None = None
 
     def __enter__(self) -> None:
         with self.lock:
             if not self.inside:
-                self.before = [library.get_num_threads() for library in _libraries()]
+                self.before = self.left_by_fork or [library.get_num_threads() for library in _libraries()]
+                self.left_by_fork = None
                 for library, count in zip(_libraries(), self.before, strict=True):
                     if count != 1:
                         library.set_num_threads(1)
@@ -46,5 +49,13 @@ class _OneThread:
                     if count != 1:
                         library.set_num_threads(count)
 
+    def after_fork(self) -> None:
+        """In a forked child no other thread is inside, nor holds the lock; the number is put back at the next exit."""
+        if self.inside:
+            self.left_by_fork = self.before
+        self.lock, self.inside = Lock(), 0
+
 
 one_thread = _OneThread()
+if os.name == "posix":
+    os.register_at_fork(after_in_child=one_thread.after_fork)

@@ -7,8 +7,10 @@ B = diag(β, β², …) forgets, g is the weight of a new row where old rows kee
 trusted only where it is well conditioned; elsewhere the rows go through the root's own rotations.
 """
 
+import os
 from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -29,6 +31,7 @@ class Store:
         "U",
         "X",
         "Y",
+        "__weakref__",
         "base",
         "broken",
         "done",
@@ -51,6 +54,7 @@ class Store:
         self.held = 0.0  # the weight of the prior in it
         self.done = 0  # rows whose image S, C, U is known
         self.broken = False  # M was not to be trusted
+        _stores.add(self)
 
     def __getstate__(self) -> dict[str, object]:
         return {"X": self.X[: self.used], "Y": self.Y[: self.used], "capacity": len(self.X)}
@@ -70,7 +74,24 @@ class Store:
         self.U = np.empty((capacity, self.Y.shape[1]), self.X.dtype)
         self.done, self.broken = 0, False
         self.spread, self.low, self.high = base.spread(), np.inf, 0.0  # of F, and the range of M
+        self.base = base  # last: a child forked half way finds nothing attached, and begins again
         self.base = base  # last: who finds it without the lock finds all of it
+
+
+_stores: WeakSet[Store] = WeakSet()
+
+
+def _open_locks() -> None:
+    """In a forked child: the threads that held these locks are not there to open them.
+
+    What they were working on was only appended to, and counts as done by the last assignment.
+    """
+    for store in list(_stores):
+        store.lock = Lock()
+
+
+if os.name == "posix":
+    os.register_at_fork(after_in_child=_open_locks)
 
 
 class Waiting:
