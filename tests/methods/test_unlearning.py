@@ -281,3 +281,41 @@ def test_the_true_error_stays_below_the_bound_in_400_lives(dtype):
         f"\n{dtype}: error / bound in {len(ratio)} removals, deciles 1, 5, 9 and largest:", *(f"{q:.1e}" for q in some)
     )
     assert ratio.max() <= 1
+
+
+# ---------------------------------------------------------------- a word in time
+
+
+@pytest.mark.parametrize("part", ["rows", "few rows", "one column", "targets", "live rows"])
+def test_rows_a_million_times_larger_than_all_before_are_warned_of_when_they_are_learned(part):
+    rng = np.random.default_rng(3)
+    X, Y = rng.standard_normal((300, 5)), rng.standard_normal((300, 2))
+    m = rm.RLS()
+    state = m.update(m.init(5, 2), X, Y)
+    bad, wrong = rng.standard_normal((200, 5)), rng.standard_normal((200, 2))
+    if part == "few rows":
+        bad, wrong = bad[:20], wrong[:20]
+    if part == "targets":
+        wrong[:, 1] *= 1e8
+    else:
+        bad[:, 2 if part == "one column" else slice(None)] *= 1e8
+    with pytest.warns(UserWarning, match=r"e\+07 times larger.* [157] of 7 columns.*taking them out"):
+        if part == "live rows":
+            for x, y in zip(bad, wrong, strict=True):
+                state = m.update(state, x[None], y[None])
+        else:
+            m.update(state, bad, wrong)
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_word_for_ordinary_rows_columns_that_are_new_or_rows_that_fade():
+    rng = np.random.default_rng(4)
+    X, Y = rng.standard_normal((300, 5)) * [1, 1e-6, 1e6, 1, 0], rng.standard_normal((300, 2))
+    m = rm.RLS()
+    state = m.update(m.init(5, 2), X, Y)
+    more = X * 1e4
+    more[:, 4] = 1e9  # a column that was zero so far
+    m.update(state, more, Y)
+    m.update(m.init(5, 2), 1e12 * X, Y)
+    fading = rm.RLS(forget=0.9)
+    fading.update(fading.update(fading.init(5, 2), X, Y), 1e9 * X, Y)

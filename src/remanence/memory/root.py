@@ -124,6 +124,15 @@ class Root:
         """R⁻¹P: a step in whitened coordinates as a step of the weights."""
         return _lapack(self.dtype.char)[2](self.factor, P)[0]  # type: ignore[no-any-return]
 
+    def inverse_diagonal(self) -> Array:
+        """(d,) The diagonal of (RᵀR)⁻¹, in float64."""
+        from scipy.linalg import get_lapack_funcs
+
+        inverse, info = get_lapack_funcs(("trtri",), dtype=self.dtype)[0](self.factor)
+        if info > 0:
+            raise NumericalError("the information is singular in this precision; use a larger ridge or float64")
+        return np.asarray(np.einsum("ij,ij->i", inverse, inverse, dtype=np.float64))
+
     def logdet(self) -> float:
         """log det RᵀR."""
         with np.errstate(divide="ignore"):

@@ -41,6 +41,7 @@ class Store:
         "low",
         "spread",
         "used",
+        "usual",
         "weights",
     )
 
@@ -54,6 +55,7 @@ class Store:
         self.held = 0.0  # the weight of the prior in it
         self.done = 0  # rows whose image S, C, U is known
         self.broken = False  # M was not to be trusted
+        self.usual: tuple[float, float] | None = None  # sums of squares of new rows that need no closer look
         _stores.add(self)
 
     def __getstate__(self) -> dict[str, object]:

@@ -9,6 +9,7 @@ prior's included. Scales of columns cancel in it, and rows that are learned late
 q ≥ 1 means that in some direction rounding may be all that is left.
 """
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from remanence.errors import NumericalError
 from remanence.memory.root import Root, sums_of_squares
 
 PROMISED = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-1}  # bounds; the truth is mostly below a hundredth
+LARGE = 1e6  # how many times larger than all before rows may be without a word
 TOLD = 64.0  # an output has something left when it is more than this many times what rounding may have left of it
 
 
@@ -25,7 +27,7 @@ def precision_loss(posterior: Root, lost: Array) -> float:
     """The error of the predictions that removals may have left (P2), relative to the size of the targets left."""
     d = len(posterior.factor)
     features, targets = lost[:d], lost[d:]
-    q = float(np.linalg.norm(posterior.whitened(np.diag(features).astype(posterior.dtype)).astype(np.float64)))
+    q = float(np.sqrt(features**2 @ posterior.inverse_diagonal()))
     if not q < 1:
         return max(q**2, 1.0)
     left = sums_of_squares(posterior.target) + posterior.rest
@@ -44,4 +46,31 @@ def check_loss(loss: float, dtype: np.dtype[Any]) -> None:
             f"expected a removal after which predictions are right to {PROMISED[dtype]:.0e}, got rows so much larger "
             f"than what is left of the data that rounding may have moved them by {loss:.0e}; learn the remaining rows "
             f"anew, or pass accept_loss=True to go on with fewer digits"
+        )
+
+
+def usual(data: Root) -> tuple[float, float]:
+    """Sums of squares of X and of Y that are nothing to look at beside these data: a cheap bound, and too low."""
+    x = float(np.abs(data.factor.diagonal()).min())
+    y = float((np.einsum("ij,ij->j", data.target, data.target) + data.rest).min())
+    return (LARGE * x) ** 2, LARGE**2 * y
+
+
+def warn_of_large_rows(data: Root, X: Array, Y: Array) -> None:
+    """Warn of rows that, once folded in, can hardly be taken out again: much larger than all rows before."""
+    new = np.append(sums_of_squares(X), sums_of_squares(Y))
+    d = len(data.factor)
+    seen = np.append(np.diag(data.factor).astype(np.float64) ** 2, sums_of_squares(data.target) + data.rest)
+    suspect = np.flatnonzero(new > LARGE**2 * seen)  # (the diagonal is a part of the column, and cheap)
+    features = suspect[suspect < d]
+    seen[features] = sums_of_squares(data.factor[:, features])
+    suspect = suspect[(seen[suspect] > 0) & (new[suspect] > LARGE**2 * seen[suspect])]
+    if len(suspect):
+        times = float(np.sqrt((new[suspect] / seen[suspect]).max()))
+        warnings.warn(
+            f"these rows are {times:.0e} times larger than all rows before, in {len(suspect)} of {len(new)} columns "
+            f"of X and Y. If that is a mistake, go back to a copy from before: taking them out again loses the digits "
+            f"of smaller rows, and will be refused or leave a less precise model",
+            UserWarning,
+            stacklevel=2,
         )

@@ -31,7 +31,7 @@ from remanence.memory.root import Root, sums_of_squares, take_outputs
 from remanence.memory.tracking import Tracker, stretch
 from remanence.memory.waiting import Store, Waiting
 from remanence.methods.fading import Fading
-from remanence.methods.precision import check_loss, precision_loss
+from remanence.methods.precision import check_loss, precision_loss, usual, warn_of_large_rows
 from remanence.methods.ridge import best_ridge
 from remanence.methods.rls_exact import Exact, track_exact
 from remanence.methods.rls_state import Known, Owner, RLSState
@@ -108,6 +108,8 @@ class RLS(SoftMethod):
         if len(X) < waiting.room() and not waiting.store.broken:
             state.owner.shared |= not donate
             count = state.count + len(X)
+            if len(X) > 1:
+                self._look_at(state, X, Y)
             return RLSState(
                 state.data, waiting.appended(X, Y), state.start, count, state.ridge, state.free, Known(), state.owner
             )
@@ -380,6 +382,17 @@ class RLS(SoftMethod):
                 state.known.posterior = data.with_prior(weight, state.start, state.free)
         return state.known.posterior
 
+    def _look_at(self, state: RLSState, X: Array, Y: Array) -> None:
+        """Warn of rows that will be hard to take out again; single rows are looked at when they are folded in."""
+        if self.forget != 1 or state.count == state.waiting.count:
+            return
+        store, flat = state.waiting.store, (X.ravel(order="K"), Y.ravel(order="K"))
+        x, y = (float(np.vdot(v, v)) for v in flat)
+        if store.usual is None or not (x <= store.usual[0] and y <= store.usual[1]):
+            store.usual = usual(state.data)
+        if not (x <= store.usual[0] and y <= store.usual[1]):
+            warn_of_large_rows(state.data, X, Y)
+
     def _folded(
         self,
         state: RLSState,
@@ -400,9 +413,15 @@ class RLS(SoftMethod):
             faded = store.held * self._fading.prior(state.waiting.count + len(X))
             root = self._with_waiting(state, store.base, donate).folded(X, Y, weights, decay, donate=True)
             base = self._anchored(state, root, faded)
+        if len(X) > 1:
+            self._look_at(state, X, Y)
+        elif state.waiting.count:  # single rows that came one by one
+            self._look_at(state, state.waiting.X, state.waiting.Y)
         data = self._with_waiting(state, state.data, donate) if state.waiting.count else state.data
         data = data.folded(X, Y, weights, decay, donate or data is not state.data, scratch)
         if self.forget < 1:
             data.without_traces()
         check_result(np.diag(data.factor), data.target)
-        return self._fresh(data, state.start, count, state.ridge, state.free, base)
+        new = self._fresh(data, state.start, count, state.ridge, state.free, base)
+        new.waiting.store.usual = store.usual  # columns only grow
+        return new
