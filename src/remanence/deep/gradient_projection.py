@@ -29,7 +29,9 @@ class GradientProjection(LayerGuard):
     model : torch.nn.Module
         Made of Linear, Conv1d/2d/3d, Embedding, MultiheadAttention and norm modules, nested in any way. The scale,
         shift and running statistics of norm layers are held after the first task, and batch norms then answer with
-        their running statistics during training too. A layer with d inputs takes d² numbers of memory.
+        their running statistics during training too; buffers of other modules are held once an answer has read them.
+        A weight must act through calls of its own module: `absorb` refuses one that is used elsewhere (trial.py).
+        A layer with d inputs takes d² numbers of memory.
     energy : float, or dict of layer name to float (1 for layers it does not name)
         1 protects every direction old inputs use: old answers stay to rounding. Below 1 it protects the fewest
         directions that hold this share of each layer's input energy; `report()` says how far answers drifted.

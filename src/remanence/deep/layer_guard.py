@@ -53,7 +53,8 @@ class LayerGuard(Guard):
         Parameters
         ----------
         batches : iterable
-            Inputs: tensors, tuples of positional inputs or dicts of named ones; each is used and let go.
+            Inputs: tensors, tuples of positional inputs or dicts of named ones; each is used and let go. Of a loader
+            of (inputs, labels) pass ``(x for x, y in loader)``.
         forward : callable, optional
             Called as forward(model, batch) where a batch holds more than inputs, for instance labels:
             ``guard.absorb(loader, lambda model, batch: model(batch[0]))``.

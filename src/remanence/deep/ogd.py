@@ -46,11 +46,21 @@ from remanence.errors import InputError
 class OGD(Guard):
     """Guards any torch optimizer so that old answers do not move to first order, whatever the model is made of.
 
+    What it holds: the parameters along the gradients of the old answers, to rounding. So a model that is linear in its
+    parameters (a linear head on fixed features) keeps every old answer exactly, however far it is trained.
+
+    What it does not hold: the answers of a network far from where they were absorbed. They move by the curvature, with
+    the square of the distance walked: ten times the distance moves them about a hundred times as far, and in a small
+    network, which has to walk far to learn, they move as far as the new task asks. A bounded `rank` and of="label" or
+    "loss" hold less from the start. `report()` counts what the memory let go, not the curvature: measure that on rows
+    kept aside, or use `GradientProjection`, which is exact at any distance.
+
     Parameters
     ----------
     model : torch.nn.Module
         Answers a batch with (n, c). Parameters of every kind are protected. The running statistics of batch norms are
-        held after the first task, and they then answer with them during training too.
+        held after the first task, and they then answer with them during training too; buffers of other modules are held
+        once an answer has read them.
     rank : int, optional
         How many directions to remember, D numbers each; by default all there are. A full memory keeps the strongest
         ones, and `report()` says how much it let go.
@@ -74,6 +84,17 @@ class OGD(Guard):
     ...     net(second).square().sum().backward()
     ...     optimizer.step()
     >>> bool((net(first) - before).abs().max() < 1e-6)
+    True
+
+    Far from there it no longer holds:
+
+    >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    >>> with guard.protect(optimizer):
+    ...     for _ in range(100):
+    ...         optimizer.zero_grad()
+    ...         (net(second) - 1).square().sum().backward()
+    ...         optimizer.step()
+    >>> bool((net(first) - before).abs().max() > 1e-2)
     True
     """
 

@@ -115,3 +115,18 @@ def test_tensors_are_made_on_the_cpu_whatever_the_default_device_is(mlp, rows, l
         (net(new) - y).square().mean().backward()
         optimizer.step()
     assert moved(net, old) < 1e-13
+
+
+@pytest.mark.parametrize("part", ["weight", "bias"])
+def test_parameters_that_get_other_memory_inside_a_block_are_still_put_right(part, started, moved):
+    net, guard, old, new = started()
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+    with guard.protect(optimizer):
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss_of(net, new).backward()
+            optimizer.step()
+            assert moved(net, old) < 1e-13, "inside the block, before anything is settled"
+            for layer in (net[0], net[2], net[4]):
+                parameter = getattr(layer, part)
+                parameter.data = parameter.data.clone()  # as a move to a device and back does

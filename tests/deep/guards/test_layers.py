@@ -236,3 +236,23 @@ def test_a_stream_of_batches_is_used_once_and_let_go(rows):
     assert guard.absorb(stream()).layers[0].rows == 1000
     assert most <= 3  # the first one, for a trial at the end, and the one at hand
     assert all(len(root.factor) == 7 for root in guard._memory.roots["linear"])
+
+
+def test_many_rows_are_folded_in_pieces(rows, monkeypatch):
+    """A convolution makes thousands of rows of one image: they are never in float64 all at once."""
+    from remanence.deep import watching
+    from remanence.deep.layers import Matrix
+
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(2, 4, 3, groups=2), nn.Flatten(), nn.Linear(64, 2)).double()
+    whole = rm.deep.GradientProjection(net)
+    whole.absorb([rows(3, 2, 6, 6)])
+    pieces, completed = [], Matrix.completed
+    monkeypatch.setattr(watching, "FOLD_AT_ONCE", 10)
+    monkeypatch.setattr(Matrix, "completed", lambda self, part: pieces.append(part.shape[1]) or completed(self, part))
+    cut = rm.deep.GradientProjection(net)
+    cut.absorb([rows(3, 2, 6, 6)])
+    assert pieces == [10, 10, 10, 10, 8, 3]
+    for name in ("0", "2"):
+        for a, b in zip(whole._memory.roots[name], cut._memory.roots[name], strict=True):
+            assert abs(a.factor.T @ a.factor - b.factor.T @ b.factor).max() < 1e-12
