@@ -210,6 +210,23 @@ def test_files_that_are_not_at_hand_and_rows_out_on_trust_are_told(call, data):
     assert told(call, "inspect", "m")["rows"] == 25
 
 
+@pytest.mark.filterwarnings("ignore:.*larger")
+def test_a_loss_of_digits_is_refused_accepted_and_shown_or_avoided(call, data):
+    lines = [f"{1e12 * k},{-1e12 * k * k},up" for k in range(1, 6)]
+    Path("wild.csv").write_text("\n".join(["a,b,way", *lines]) + "\n")
+    call("learn", "m", "0.csv", "wild.csv", "--label", "way")
+    code, _, err = call("unlearn", "m", "wild.csv")
+    assert code == 2 and "--accept-loss" in err and "--undo pieces" in err
+    assert call("unlearn", "m", "wild.csv", "--accept-loss")[0] == 0
+    code, out, _ = call("inspect", "m")
+    assert code == 1 and "✗ predictions are right" in out and "– equals training" in out
+    code, out, _ = call("learn", "p", "0.csv", "wild.csv", "--label", "way", "--undo", "pieces")
+    assert code == 0 and "every piece keeps a memory of its own: 3² numbers, 72 bytes each" in out
+    assert call("unlearn", "p", "wild.csv")[0] == 0
+    code, out, _ = call("inspect", "p")
+    assert code == 0 and "undo       pieces, 1 learners beside that of all" in out and "✗" not in out
+
+
 def test_a_file_that_grew_is_refused_with_the_option_that_learns_it_all(call, data):
     call("learn", "m", "0.csv", "--label", "way")
     with Path("0.csv").open("a") as file:

@@ -178,6 +178,7 @@ def test_a_sound_model_shows_what_it_knows(asked):
         "class-counts",
         "normal-equations",
         "determined",
+        "precision",
     ]
     assert found.holds and all(c.holds for c in found.certificates)
 

@@ -420,9 +420,15 @@ def test_days_of_a_model_file(nowhere, start):
         live(nowhere, seed)
 
 
+def test_days_of_a_model_file_that_keeps_its_pieces(nowhere):
+    pytest.importorskip("pyarrow")
+    for seed in range(100, 120):
+        live(nowhere, seed, undo=True)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("start", range(1000, 3000, 100))
 def test_many_days_of_a_model_file(nowhere, start):
     pytest.importorskip("pyarrow")
     for seed in range(start, start + 100):
-        live(nowhere, seed)
+        live(nowhere, seed, undo=seed % 4 == 3)

@@ -54,6 +54,7 @@ def _show(found: "Inspection") -> None:
         "label": told["label"],
         "ignored": _listed(told["ignored"]),
         "encoder": told["encoder"],
+        "undo": None if found.pieces is None else f"pieces, {found.pieces} learners beside that of all",
         "ridge": None if found.ridge is None else f"{found.ridge:g} in force",
         "condition": None if found.condition is None else f"{found.condition:.1e}",
         "size": f"{told['bytes']:,} bytes, {told['precision'] or 'no'} numbers, written by {told['library']}",

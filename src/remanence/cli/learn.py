@@ -11,6 +11,7 @@ from remanence.cli.options import AsJson, Data, DropMissing, Ignore, Model, read
 from remanence.errors import FileError, InputError, MissingDependency, NumericalError
 
 if TYPE_CHECKING:
+    from remanence.store.model_file import ModelFile
     from remanence.store.teaching import Report
 
 
@@ -36,6 +37,14 @@ def learn(
     features: Annotated[
         str | None, typer.Option(metavar="random:WIDTH", help="Learn on random features of the columns.")
     ] = None,
+    undo: Annotated[
+        str | None,
+        typer.Option(
+            metavar="pieces",
+            help="Keep a memory of its own for every piece (a file, a row group), so that whole pieces are unlearned "
+            "without rounding; each takes d² numbers for d features. Fixed when the model is made.",
+        ),
+    ] = None,
     drop_nan: DropMissing = False,
     again: Annotated[bool, typer.Option("--again", help="Learn data that were learned before once more.")] = False,
     as_json: AsJson = False,
@@ -49,7 +58,7 @@ def learn(
     from remanence.streams.tables import expand_paths
 
     settings = read_settings(setting, ridge=ridge, forget=forget)
-    wishes = Wishes(label, tuple(target or ()), tuple(ignore or ()), method, settings, features)
+    wishes = Wishes(label, tuple(target or ()), tuple(ignore or ()), method, settings, features, undo)
     paths = expand_paths(data)
     refused: Exception | None = None
     with metered("Learning", len(paths)) as (advance, meter), lesson(model, wishes, drop_nan, again) as taught:
@@ -66,6 +75,8 @@ def learn(
         typer.echo(json.dumps(taught.report.to_dict() | error, ensure_ascii=False))
     elif taught.report.files:
         _show(taught.report, model)
+        if taught.work.new and undo is not None:
+            _say_what_pieces_cost(taught.work.model)
     if refused is not None:
         raise refused
 
@@ -79,3 +90,11 @@ def _show(report: "Report", model: Path) -> None:
         f"{model}: {report.total('learned'):,} rows learned ({rate:,.0f} a second), "
         f"{report.total('skipped'):,} known already"
     )
+
+
+def _say_what_pieces_cost(model: "ModelFile") -> None:
+    if "state_" in vars(model.learner):
+        from remanence.methods import RLS
+
+        width = len(RLS().data(model.learner.state_).factor)
+        typer.echo(f"every piece keeps a memory of its own: {width}² numbers, {8 * width**2:,} bytes each")

@@ -21,6 +21,10 @@ def unlearn(
     trust: Annotated[
         bool, typer.Option("--trust", help="Take out rows that are in no learned file at hand, if arithmetic allows.")
     ] = False,
+    accept_loss: Annotated[
+        bool,
+        typer.Option("--accept-loss", help="Go on where rounding leaves fewer digits than promised; inspect shows it."),
+    ] = False,
     drop_nan: DropMissing = False,
     as_json: AsJson = False,
 ) -> None:
@@ -37,7 +41,7 @@ def unlearn(
     paths = expand_paths(data)
     with (
         metered("Unlearning", len(paths)) as (advance, meter),
-        removal(model, Wishes(label), source or (), drop_nan, trust) as going,
+        removal(model, Wishes(label), source or (), drop_nan, trust, accept_loss) as going,
     ):
         refused: Exception | None = None
         try:
@@ -48,7 +52,9 @@ def unlearn(
             refused = InputError(f"{refusal} (options --from FILE and --trust)")
         except RowsOnTrust as refusal:
             refused = InputError(f"{refusal} (option --from FILE; with --trust you vouch that they are not)")
-        except (InputError, FileError, MissingDependency, NumericalError) as refusal:
+        except NumericalError as refusal:
+            refused = NumericalError(f"{refusal} (option --accept-loss; models begun with --undo pieces lose nothing)")
+        except (InputError, FileError, MissingDependency) as refusal:
             refused = refusal
     report = going.report
     if as_json:

@@ -111,6 +111,10 @@ class Samples(NamedTuple):
     places: Array  # (n,) row numbers within the piece, from 0
     missing: int  # rows that were left out, as something in them is missing
 
+    def only(self, which: Array) -> "Samples":
+        """The rows marked by `which`, (n,) true or false."""
+        return Samples(self.X[which], self.y[which], self.places[which], 0)
+
 
 def samples(piece: Piece, columns: Columns, drop: bool) -> Iterator[Samples]:
     """The rows of a piece as a model wants them; rows with missing entries are refused, or dropped and counted."""

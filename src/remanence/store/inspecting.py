@@ -29,6 +29,7 @@ class Inspection:
     ridge: float | None  # in force; with "auto" the one that was chosen
     condition: float | None  # (K)
     certificates: tuple[Certificate, ...]
+    pieces: int | None = None  # learners of single pieces, where they are kept
 
     @property
     def holds(self) -> bool:
@@ -50,6 +51,7 @@ class Inspection:
             "method": about.get("method"),
             "settings": about.get("settings", {}),
             "encoder": about.get("encoder"),
+            "undo": "pieces" if self.pieces is not None else "rows",
             "precision": about.get("precision"),
             "ridge": self.ridge,
             "condition": self.condition,
@@ -79,26 +81,44 @@ def inspect_file(path: str | Path) -> Inspection:
     known = vars(learner) if hasattr(learner, "__dict__") else {}  # (pairs and results of rm.kalman have no names)
     counts = dict(zip(known["classes_"].tolist(), _counts(known), strict=True)) if "class_count_" in known else {}
     found = _solution(learner) if "state_" in known else None
+    lost = _precision_certificate(learner) if found is not None else None
     certificates = []
     if len(model.ledger) and "method" in known:
-        certificates.append(_ledger_certificate(model, learner))
+        certificates.append(_ledger_certificate(model, learner, lost))
     if counts:
         gap = abs(sum(counts.values()) - rows_of(learner))
         claim = "every row is counted in one class"
         certificates.append(
             Certificate(claim, "its counts", (f"{len(counts)} classes",), gap, 0, "bound", "class-counts")
         )
-    if found is None:
-        return Inspection(told, counts, None, None, tuple(certificates))
-    certificates += [found.equations, found.determined]
-    return Inspection(told, counts, found.ridge, found.condition, tuple(certificates))
+    pieces = None if model.pieces is None else len(model.pieces)
+    if found is None or lost is None:
+        return Inspection(told, counts, None, None, tuple(certificates), pieces)
+    certificates += [found.equations, found.determined, lost]
+    return Inspection(told, counts, found.ridge, found.condition, tuple(certificates), pieces)
 
 
 def _counts(known: dict[str, Any]) -> list[int]:
     return [int(count) for count in known["class_count_"]]
 
 
-def _ledger_certificate(model: ModelFile, learner: Any) -> Certificate:
+def _precision_certificate(learner: Any) -> Certificate:
+    """What unlearning may have cost, as the memory has kept account of it."""
+    from remanence.methods.precision import PROMISED
+
+    dtype = np.dtype(learner.dtype)
+    return Certificate(
+        "predictions are right to what is promised, after all that was unlearned",
+        "the bound that the memory carries",
+        (f"precision {np.finfo(dtype).eps:.0e}",),
+        learner.precision_loss_,
+        PROMISED[dtype],
+        "bound",
+        "precision",
+    )
+
+
+def _ledger_certificate(model: ModelFile, learner: Any, lost: Certificate | None) -> Certificate:
     """The ledger says which rows are in; RLS that keeps everything is a function of those rows alone.
 
     It knows files and not rows, so that is what can be certified: a row that stands in two files counts twice.
@@ -112,6 +132,8 @@ def _ledger_certificate(model: ModelFile, learner: Any) -> Certificate:
         unmet = "it was taught in Python too, and of those rows the ledger knows only how many there were"
     elif loose:
         unmet = f"{loose} rows were unlearned on trust, and whether they had been learned is not known"
+    elif lost is not None and not lost.holds:
+        unmet = "unlearning cost more digits than promised"
     gap = abs(held.ledger.rows() - rows_of(learner)) + abs(sum(map(held.rows_in, pieces)) - loose - held.ledger.rows())
     return Certificate(
         "equals training at once on every piece its ledger lists, as often as it is listed, without the rows unlearned",

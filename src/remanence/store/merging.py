@@ -13,7 +13,8 @@ from remanence.errors import FileError, InputError
 from remanence.store.columns import Columns
 from remanence.store.holdings import Holdings
 from remanence.store.model_file import WAIT, ModelFile, locked, read
-from remanence.store.work import adopted, rows_of
+from remanence.store.piecewise import check_alike, joined, with_pieces
+from remanence.store.work import adopted
 
 
 def merge_files(models: Sequence[str | Path], out: str | Path, wait: float = WAIT) -> ModelFile:
@@ -34,17 +35,15 @@ def merge_files(models: Sequence[str | Path], out: str | Path, wait: float = WAI
 def _joined(ours: ModelFile, theirs: ModelFile, path: Path) -> ModelFile:
     notes = _joined_notes(ours, theirs, path)
     try:
+        check_alike(ours, theirs)
         held = Holdings.of(ours.ledger, ours.notes).merge(Holdings.of(theirs.ledger, theirs.notes))
-        learner = _joined_learners(ours.learner, theirs.learner)
+        learner = joined(ours.learner, theirs.learner)
     except InputError as refusal:
         raise InputError(f"cannot merge {path}: {refusal}") from None
-    return ModelFile(learner, held.ledger, {**notes, **held.to_notes()})
-
-
-def _joined_learners(ours: Any, theirs: Any) -> Any:
-    if not rows_of(theirs):
-        return ours
-    return ours.merge(theirs) if rows_of(ours) else theirs
+    merged = ModelFile(learner, held.ledger, {**notes, **held.to_notes()})
+    if ours.pieces is None or theirs.pieces is None:
+        return merged
+    return with_pieces(merged, held.ledger, {**ours.pieces, **theirs.pieces})
 
 
 def _joined_notes(ours: ModelFile, theirs: ModelFile, path: Path) -> dict[str, Any]:

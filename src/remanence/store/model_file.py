@@ -30,6 +30,7 @@ from remanence.store.registry import RECORDS, find_name
 from remanence.store.said import NOTES, SUMMARY, problem_of
 
 FORMAT = 1  # raised when a reader of the old one would misread the new one
+WITH_PIECES = 2  # a file that also has one learner for every piece; readers of format 1 refuse it
 WAIT = 10.0  # seconds to wait for another writer
 WORDS = ("format", "library", "about", "learner", "ledger", "notes")
 
@@ -41,6 +42,7 @@ class ModelFile:
     learner: Any
     ledger: Ledger = field(default_factory=Ledger)
     notes: Mapping[str, Any] = field(default_factory=dict)  # plain values, as JSON has them
+    pieces: Mapping[str, Any] | None = None  # mark in the ledger: learner of that piece alone; None keeps none
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ def to_buffers(model: ModelFile) -> list[Any]:
     from remanence import __version__
 
     learner = _standing_alone(model.learner)
-    tree, arrays = encode(learner)
+    tree, arrays = encode(learner if model.pieces is None else [learner, dict(model.pieces)])
+    tree, pieces = (tree, None) if model.pieces is None else tree
     try:
         notes = json.dumps(dict(model.notes), allow_nan=False)
     except (TypeError, ValueError) as problem:
@@ -68,13 +71,15 @@ def to_buffers(model: ModelFile) -> list[Any]:
     if wrong:
         raise InputError(wrong)
     words = {
-        "format": str(FORMAT),
+        "format": str(FORMAT if model.pieces is None else WITH_PIECES),
         "library": f"remanence {__version__}",
         "about": json.dumps(about(learner), allow_nan=False),
         "learner": json.dumps(tree, allow_nan=False, separators=(",", ":")),
         "ledger": json.dumps(model.ledger.to_list()),
         "notes": notes,
     }
+    if pieces is not None:
+        words["pieces"] = json.dumps(pieces, allow_nan=False, separators=(",", ":"))
     return packed(words, arrays)
 
 
@@ -88,9 +93,14 @@ def from_bytes(content: bytes, features: Any = None, model: Any = None) -> Model
             pass  # (a name that is not in the registry is refused there)
         case other:
             raise FileError(f"expected a learner, got what is none by itself: {other!s:.60}")
-    learner = decode(told["learner"], arrays, outside.given)
+    ledger = _ledger(told["ledger"])
+    if "pieces" not in told:
+        learner, pieces = decode(told["learner"], arrays, outside.given), None
+    else:
+        learner, pieces = decode([told["learner"], told["pieces"]], arrays, outside.given)
+        _check_pieces(learner, ledger, pieces)
     outside.check_all_used()
-    return ModelFile(learner, _ledger(told["ledger"]), told["notes"])
+    return ModelFile(learner, ledger, told["notes"], pieces)
 
 
 def read(path: str | Path, features: Any = None, model: Any = None) -> ModelFile:
@@ -160,16 +170,17 @@ def _standing_alone(learner: Any) -> Any:
 def _words(words: Mapping[str, str]) -> dict[str, Any]:
     """The words of a file, understood; an unknown format is refused before anything else is looked at."""
     found = words.get("format", "")
-    if found != str(FORMAT):
+    if found not in (str(FORMAT), str(WITH_PIECES)):
         newer = found.isascii() and found.isdecimal() and len(found) < 10 and int(found) > FORMAT
         hint = "upgrade remanence to read it" if newer else "it was not written by rm.save"
         raise FileError(f"expected a model file of format {FORMAT}, got format {found!r:.20}; {hint}")
-    missing = [name for name in WORDS if name not in words]
+    more = ("pieces",) if found == str(WITH_PIECES) else ()
+    missing = [name for name in (*WORDS, *more) if name not in words]
     if missing:
         raise FileError(f"expected a model file with {', '.join(missing)}, got one without")
-    told: dict[str, Any] = dict(words)
+    told: dict[str, Any] = {name: words[name] for name in (*WORDS, *more)}
     try:
-        for name in ("about", "learner", "ledger", "notes"):
+        for name in ("about", "learner", "ledger", "notes", *more):
             told[name] = json.loads(words[name], parse_constant=_no_number)
     except (ValueError, RecursionError) as problem:
         raise FileError(f"its words make no sense: {problem}") from None
@@ -181,6 +192,14 @@ def _words(words: Mapping[str, str]) -> dict[str, Any]:
 
 def _no_number(text: str) -> None:
     raise ValueError(f"{text} is no number")
+
+
+def _check_pieces(learner: Any, ledger: Ledger, pieces: Any) -> None:
+    from remanence.store.piecewise import problem
+
+    wrong = "expected pieces by mark" if type(pieces) is not dict else problem(learner, ledger, pieces)
+    if wrong:
+        raise FileError(f"its pieces make no sense: {wrong}")
 
 
 def _ledger(entries: Any) -> Ledger:

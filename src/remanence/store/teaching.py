@@ -21,6 +21,7 @@ from remanence.store.holdings import Holdings
 from remanence.store.labels import Kind
 from remanence.store.ledger import Entry
 from remanence.store.model_file import WAIT
+from remanence.store.piecewise import with_piece
 from remanence.store.wishes import Wishes
 from remanence.store.work import Work, batch_size, on_trial, working
 from remanence.streams.tables import Piece, Table, expand_paths, open_table
@@ -64,7 +65,7 @@ class Lesson:
         self.work, self.wishes, self.drop, self.again = work, wishes, drop, again
         self.report = Report()
         if not work.new:
-            wishes.check(work.model.learner, work.columns)
+            wishes.check(work.model, work.columns)
 
     def learn(self, path: Path | str, noticed: Noticed = lambda name, rows: None) -> Counts:
         """Learn a file; if it is refused, its pieces before the bad one are kept, and so are the files before."""
@@ -107,8 +108,11 @@ class Lesson:
             return columns
         if not self.again:
             refuse_grown(piece, held.grown_from(begun))
+        from sklearn.base import clone
+
         columns = columns.seeing(piece)
-        learner, learned, dropped = on_trial(model.learner), 0, 0
+        apart = model.pieces is not None
+        learner, learned, dropped = clone(model.learner) if apart else on_trial(model.learner), 0, 0
         size = batch_size(learner, len(columns.features))
         for part in samples(piece, columns, self.drop):
             for i in range(0, len(part.X), size):
@@ -117,7 +121,8 @@ class Lesson:
                 noticed(piece.name, len(part.X[i : i + size]))
             learned, dropped = learned + len(part.X), dropped + part.missing
         ledger = model.ledger.with_entry(Entry(mark, piece.name, learned, size=piece.size))
-        self.work.put(replace(model, learner=learner, ledger=ledger, notes={**model.notes, **columns.to_notes()}))
+        taught = with_piece(model, mark, learner) if apart else replace(model, learner=learner)
+        self.work.put(replace(taught, ledger=ledger, notes={**model.notes, **columns.to_notes()}))
         counts.learned, counts.dropped = counts.learned + learned, counts.dropped + dropped
         return columns
 
@@ -130,7 +135,7 @@ def lesson(
 
     `drop` leaves out rows with missing entries, `again` learns what the ledger has already once more.
     """
-    with working(model, wishes.new_learner, wait) as work:
+    with working(model, wishes.new_model, wait) as work:
         yield Lesson(work, wishes, drop, again)
 
 

@@ -19,7 +19,8 @@ import numpy as np
 from remanence.errors import InputError
 from remanence.store.columns import Columns, Samples, samples
 from remanence.store.holdings import Holdings, Plan, carried_out, lost_places, may_hold, plan_removal, settled
-from remanence.store.model_file import WAIT
+from remanence.store.model_file import WAIT, ModelFile
+from remanence.store.piecewise import chosen, with_pieces
 from remanence.store.sources import available, files_at_hand, keys, pieces_of
 from remanence.store.teaching import Noticed, naming_data, without_names
 from remanence.store.wishes import Wishes
@@ -65,8 +66,8 @@ class RemovalReport:
 class Removal:
     """Unlearning in progress; the model file is ours alone until it is over."""
 
-    def __init__(self, work: Work, sources: Sequence[Path], drop: bool, trust: bool) -> None:
-        self.work, self.sources, self.drop, self.trust = work, sources, drop, trust
+    def __init__(self, work: Work, sources: Sequence[Path], drop: bool, trust: bool, accept_loss: bool) -> None:
+        self.work, self.sources, self.drop, self.trust, self.accept_loss = work, sources, drop, trust, accept_loss
         self.report = RemovalReport()
 
     def unlearn(self, path: Path | str, noticed: Noticed = lambda name, rows: None) -> Removed:
@@ -81,16 +82,20 @@ class Removal:
         before = Holdings.of(model.ledger, model.notes)
         pieces = [(p, self.drop or bool(before.held_marks(p.fingerprint()))) for p in table.pieces()]
         asked = [available(piece, columns, drop) for piece, drop in pieces]
-        others = [available(piece, columns, True) for piece in pieces_of(self._files(table.path))]
+        found = list(pieces_of(self._files(table.path)))
+        others = [available(piece, columns, True) for piece in found]
         held, missing = settled(before, [*asked, *others])
         plan = plan_removal(held, asked, others)
         self._check(held, plan, table.path.name, [] if self.trust else may_hold(held, plan, missing))
         trusted = [lost_places(plan, piece) if plan.lost.any() else [] for piece in asked]
-        left, removed = self._without(pieces, columns, plan, table.path.name, noticed)
         after = carried_out(held, plan, asked, trusted)
+        if model.pieces is None:
+            left, removed = self._without(pieces, columns, plan, table.path.name, noticed)
+            left = replace(model, learner=left, ledger=after.ledger)
+        else:
+            left, removed = self._without_in_pieces(after, [*(p for p, _ in pieces), *found], columns, plan, noticed)
         if after != before:
-            notes = {**model.notes, **after.to_notes()}
-            self.work.put(replace(model, learner=left, ledger=after.ledger, notes=notes))
+            self.work.put(replace(left, notes={**model.notes, **after.to_notes()}))
         away = Counter[str]()
         for entry in plan.unsearched:
             away[entry.name] += held.rows_in(entry.fingerprint)
@@ -107,7 +112,25 @@ class Removal:
         learner, found = self.work.model.learner, int(plan.copies.sum())
         if found == rows_of(learner) and not plan.lost.any() and keeps_all(learner):
             return clone(learner), found  # nothing is left, which needs no arithmetic
-        return without(learner, _rows_out(pieces, columns, plan), name, noticed)
+        return without(learner, _rows_out(pieces, columns, plan), name, noticed, self.accept_loss)
+
+    def _without_in_pieces(
+        self, after: Holdings, at_hand: Iterable[Piece], columns: Columns, plan: Plan, noticed: Noticed
+    ) -> tuple[ModelFile, int]:
+        """The model without the rows of the plan, each taken out of the learner of its own piece."""
+        model = self.work.model
+        if plan.lost.any():
+            raise InputError(
+                f"expected rows that are found in a learned file, as this model keeps a learner for every piece, but "
+                f"{plan.rows(plan.lost)} are not; nothing can be taken out on trust"
+            )
+        pieces = dict(model.pieces or {})
+        files = {mark: piece for piece in at_hand for mark in after.held_marks(piece.fingerprint())}
+        for mark, places in plan.found.items():
+            if after.ledger.contains(mark) and places:  # (a piece that is asked for as a whole is just left out)
+                parts = chosen(samples(files[mark], columns, drop=True), places)
+                pieces[mark], _ = without(pieces[mark], parts, files[mark].name, noticed, self.accept_loss)
+        return with_pieces(model, after.ledger, pieces), int(plan.copies.sum())
 
     def _files(self, path: Path) -> list[Path]:
         """Where to look: files that were named, and those that are called as something the model has learned."""
@@ -150,7 +173,9 @@ def _rows_out(pieces: Iterable[tuple[Piece, bool]], columns: Columns, plan: Plan
             yield Samples(part.X.repeat(times, axis=0), part.y.repeat(times, axis=0), part.places.repeat(times), 0)
 
 
-def without(learner: Any, parts: Iterable[Samples], name: str, noticed: Noticed) -> tuple[Any, int]:
+def without(
+    learner: Any, parts: Iterable[Samples], name: str, noticed: Noticed, accept_loss: bool = False
+) -> tuple[Any, int]:
     """The learner that never saw these rows, and how many they are; the first one is as it was."""
     from sklearn.base import clone
 
@@ -161,7 +186,7 @@ def without(learner: Any, parts: Iterable[Samples], name: str, noticed: Noticed)
             if rows_of(left) < len(X):
                 raise InputError(f"expected at most as many rows in {name} as the model has learned, got more")
             with without_names(), naming_data(name):
-                left.unlearn(X, y)
+                left.unlearn(X, y, accept_loss=accept_loss)
             removed += len(X)
             noticed(name, len(X))
     return (clone(left) if not rows_of(left) else left), removed
@@ -174,18 +199,20 @@ def removal(
     sources: Iterable[str | Path] = (),
     drop: bool = False,
     trust: bool = False,
+    accept_loss: bool = False,
     wait: float = WAIT,
 ) -> Iterator[Removal]:
     """Take rows out of a model file; what went out is off the disk when the block ends.
 
     `sources` are learned files in which parts are looked for, beside those of known names that are at hand; `trust`
-    takes rows out that are not found, unless arithmetic shows that they cannot have been in.
+    takes rows out that are not found, unless arithmetic shows that they cannot have been in; `accept_loss` goes on
+    where rounding leaves fewer digits than promised.
     """
     files = expand_paths(sources)
     with working(model, wait=wait) as work:
         if wishes is not None:
-            wishes.check(work.model.learner, work.columns)
-        yield Removal(work, files, drop, trust)
+            wishes.check(work.model, work.columns)
+        yield Removal(work, files, drop, trust, accept_loss)
 
 
 def unlearn_tables(
@@ -194,10 +221,11 @@ def unlearn_tables(
     sources: Iterable[str | Path] = (),
     drop: bool = False,
     trust: bool = False,
+    accept_loss: bool = False,
 ) -> RemovalReport:
     """Take the rows of all tables that names and patterns stand for out of a model file."""
     paths = expand_paths(data)
-    with removal(model, None, sources, drop, trust) as going:
+    with removal(model, None, sources, drop, trust, accept_loss) as going:
         for path in paths:
             going.unlearn(path)
     return going.report

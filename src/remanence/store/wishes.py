@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from remanence.errors import InputError
 from remanence.store.columns import Columns
+from remanence.store.model_file import ModelFile
+from remanence.store.piecewise import check_method
 
 if TYPE_CHECKING:
     from remanence.estimators import RandomFeatures
@@ -27,6 +29,7 @@ class Wishes:
     method: str | None = None  # a name of rm.list_methods(), in any case
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the method: numbers, or text that says them
     features: str | None = None  # "random:WIDTH" or "random:WIDTH:SEED"
+    undo: str | None = None  # "pieces" keeps one learner for every piece beside that of all
 
     def new_learner(self) -> Any:
         """A learner that has learned nothing."""
@@ -39,6 +42,16 @@ class Wishes:
             )
         kind = ContinualRegressor if self.label is None else ContinualClassifier
         return kind(self._method(), features=None if self.features is None else random_features(self.features))
+
+    def new_model(self) -> ModelFile:
+        """A model file that has learned nothing."""
+        learner = self.new_learner()
+        if self.undo is None:
+            return ModelFile(learner)
+        if self.undo != "pieces":
+            raise InputError(f'expected undo "pieces", got {self.undo!r}')
+        check_method(learner)
+        return ModelFile(learner, pieces={})
 
     def _method(self) -> "Method[Any]":
         from remanence.methods import list_methods
@@ -60,8 +73,11 @@ class Wishes:
                 raise InputError(f"expected a setting of {name}, one of {', '.join(defaults)}, got {setting!r}")
         return {setting: _number(value, defaults[setting]) for setting, value in self.settings.items()}
 
-    def check(self, learner: Any, columns: Columns | None) -> None:
+    def check(self, model: ModelFile, columns: Columns | None) -> None:
         """Refuse wishes that an existing model does not fulfil."""
+        learner, undo = model.learner, None if model.pieces is None else "pieces"
+        if self.undo not in (None, undo):
+            raise _conflict("--undo", self.undo, undo)
         if columns is not None:
             for what, told, found in (
                 ("--label", self.label, columns.label),

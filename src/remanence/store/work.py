@@ -59,14 +59,14 @@ class Work:
 
 
 @contextmanager
-def working(path: str | Path, begin: Callable[[], Any] | None = None, wait: float = WAIT) -> Iterator[Work]:
-    """Work on a model file that nobody else writes meanwhile; `begin` makes the learner where there is no file yet."""
+def working(path: str | Path, begin: Callable[[], ModelFile] | None = None, wait: float = WAIT) -> Iterator[Work]:
+    """Work on a model file that nobody else writes meanwhile; `begin` makes its content where there is no file yet."""
     path = Path(path)
     if path.suffix.lower() in FORMATS and not path.is_file():
         raise InputError(f"expected the name of a model file first, got {path}, which is called like data")
     with locked(path, wait) as file:
         new = begin is not None and not file.exists()
-        model = ModelFile(begin()) if new and begin is not None else adopted(file.read(), path)
+        model = begin() if new and begin is not None else adopted(file.read(), path)
         work = Work(file, model, new)
         try:
             yield work
