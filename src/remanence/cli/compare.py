@@ -15,10 +15,12 @@ def compare(
     """Put runs side by side: what each learner kept in each, and in which settings they differ."""
     from remanence.files import make_folder, write_atomically
     from remanence.report import Run
+    from remanence.report.folders import COMPARISON, check_folder
     from remanence.report.side_by_side import SideBySide
 
     both = SideBySide({str(run): Run.load(run) for run in runs})
-    page, numbers = make_folder(out) / "index.html", out / "comparison.json"
+    check_folder(out)
+    page, numbers = make_folder(out) / "index.html", out / COMPARISON
     text = json.dumps(both.to_dict(), ensure_ascii=False, allow_nan=False)
     write_atomically(numbers, text.encode() + b"\n")
     write_atomically(page, both.page().encode())

@@ -1,6 +1,6 @@
 """A run that survives a kill: every learner is written down as soon as it has learned, and never learned twice.
 
-<folder>/settings.json              what the run is; another run is refused its place
+<folder>/settings.json              what the run is; another run is refused its place, and so are folders of others
 <folder>/learned/<learner>-<seed>.json
 """
 
@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from remanence.certificates import Certificate
-from remanence.errors import FileError, InputError
+from remanence.errors import InputError
 from remanence.evaluation import ErrorMatrix
 from remanence.files import make_folder, remove_unfinished, write_atomically
-
-LEARNED, SETTINGS, RESULTS = "learned", "settings.json", "results.json"
+from remanence.report.folders import LEARNED, PART, RESULTS, SETTINGS, check_folder, holds, read_json
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,13 @@ class Nothing:
 class RunFolder:
     """The folder of a run; `settings` are all that decides its numbers.
 
-    A folder that holds a run with other settings is refused; with `again` what is in it is forgotten first.
+    A folder that holds a run with other settings is refused; with `again` that run is deleted first, and no other file.
+    A folder that holds something else is refused in any case.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], again: bool = False) -> None:
         wanted = json.loads(json.dumps(dict(settings)))
+        check_folder(folder)
         before = None if again else _settings_in(folder)
         if before is not None and before != wanted:
             raise InputError(
@@ -58,24 +59,25 @@ class RunFolder:
                 "name another folder with --out, or replace that run with --again"
             )
         self.folder = make_folder(folder)
-        self.learned = make_folder(folder / LEARNED)
         self.reused = 0
         remove_unfinished(folder / SETTINGS)
         if again:
-            for left in self.learned.glob("*.json"):
-                left.unlink()
+            for left in (folder / LEARNED).glob("*-*.json"):
+                if holds(left, PART):
+                    left.unlink()
         if before != wanted:
             (folder / RESULTS).unlink(missing_ok=True)
             write_atomically(folder / SETTINGS, json.dumps(wanted, indent=1, ensure_ascii=False).encode() + b"\n")
+        self.learned = make_folder(folder / LEARNED)  # after the settings, by which the folder is known as ours
 
     def part(self, name: str, seed: int) -> Part | None:
         """What was kept of this learner and seed, if it can be read; what cannot is learned anew."""
         path = self._path(name, seed)
         remove_unfinished(path)
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = read_json(path)
             part = Part(ErrorMatrix.from_dict(data["matrix"]), tuple(map(Certificate.from_dict, data["certificates"])))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             return None
         self.reused += 1
         return part
@@ -92,13 +94,9 @@ class RunFolder:
 
 def _settings_in(folder: Path) -> dict[str, Any] | None:
     """The settings of the run in a folder; None if there is no run in it."""
-    path = folder / SETTINGS
-    if not path.exists():
-        return {} if (folder / RESULTS).exists() else None  # results of an early version: some other run
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise FileError(f"cannot read {path}: {problem}; delete it, or name another folder with --out") from None
+    if not (folder / SETTINGS).exists():
+        return {} if (folder / RESULTS).exists() else None  # results without their settings: some other run
+    found = read_json(folder / SETTINGS)
     return found if isinstance(found, dict) else {}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from remanence.certificates import Certificate
 from remanence.errors import FileError, InputError
 from remanence.files import write_atomically
+from remanence.report.folders import RESULTS
 from remanence.report.outcome import Outcome, Role
 
 SCHEMA = 2  # of results.json; raised when a reader of the old one would misread the new one
@@ -95,11 +96,13 @@ class Run:
     def load(cls, path: Path | str) -> "Run":
         """The run that `save` wrote; `path` is the file, or the folder of a run."""
         path = Path(path)
-        path = path / "results.json" if path.is_dir() else path
+        path = path / RESULTS if path.is_dir() else path
         try:
             return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
         except OSError as problem:
             raise FileError(f"cannot read {path}: {problem.strerror}; expected the folder of a finished run") from None
+        except RecursionError:
+            raise FileError(f"expected {path} to be the results.json of a run, got JSON nested without end") from None
         except ValueError as problem:  # not JSON, or JSON of something else
             raise FileError(f"expected {path} to be the results.json of a run: {problem}") from None
 

@@ -1,0 +1,45 @@
+"""Which folders are ours: only into an empty one, or one that holds a run or a comparison, is anything written."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from remanence.errors import FileError
+
+LEARNED, SETTINGS, RESULTS, COMPARISON = "learned", "settings.json", "results.json", "comparison.json"
+
+# What our files hold, whatever version wrote them.
+MARKS = {
+    SETTINGS: {"stream", "tasks", "methods", "seed", "seeds", "version"},
+    RESULTS: {"schema", "settings", "learners"},
+    COMPARISON: {"runs", "differing", "learners"},
+}
+PART = {"matrix", "certificates"}
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder in which something lies and none of our files: it is someone else's, and stays as it is."""
+    try:
+        others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError:  # not there yet, or no folder: whoever makes it will see
+        return
+    if others and not any(holds(folder / name, keys) for name, keys in MARKS.items()):
+        shown = ", ".join(others[:3]) + (" …" if len(others) > 3 else "")
+        raise FileError(
+            f"expected {folder} to be empty or to hold a run, but it holds {shown}; nothing was written: "
+            f"name another folder"
+        )
+
+
+def holds(path: Path, keys: set[str]) -> bool:
+    """Whether a file is JSON of an object with these keys."""
+    found = read_json(path)
+    return isinstance(found, dict) and keys <= found.keys()
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file says, None if it cannot be read."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
