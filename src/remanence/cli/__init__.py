@@ -1,8 +1,13 @@
-"""The command `remanence`: parse, call, print. Exit code 0, 1 when a check fails, 2 when it was used badly."""
+"""The command `remanence`: parse, call, print.
+
+Exit code 0, 1 when a check fails, 2 when it could not be done: used badly, refused, or failed.
+"""
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,6 +20,7 @@ from remanence.cli.inspect import inspect as inspect_command
 from remanence.cli.learn import learn as learn_command
 from remanence.cli.merge import merge as merge_command
 from remanence.cli.methods import methods as methods_command
+from remanence.cli.output import OutputLost, safe_output
 from remanence.cli.predict import predict as predict_command
 from remanence.cli.report import report as report_command
 from remanence.cli.run import run as run_command
@@ -62,12 +68,43 @@ def _options(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and leave with its exit code."""
+    """Run the command and leave with its exit code; REMANENCE_DEBUG=1 lets every exception through as it is."""
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="remanence")
-    except (InputError, FileError, MissingDependency, NumericalError) as refusal:
+        with safe_output():
+            app(args=None if arguments is None else list(arguments), prog_name="remanence")
+    except Exception as problem:
         if os.environ.get("REMANENCE_DEBUG", "") not in ("", "0"):
             raise
-        typer.secho("Error: ", fg="red", bold=True, nl=False, err=True)
-        typer.echo(" ".join(str(refusal).split()), err=True)
+        said = _said_of(problem)
+        if said:
+            typer.secho("Error: ", fg="red", bold=True, nl=False, err=True)
+            typer.echo(" ".join(said.split()), err=True)
         sys.exit(2)
+
+
+def _said_of(problem: Exception) -> str:
+    """What a user should know of a problem; nothing where the reader of a pipe has left."""
+    if isinstance(problem, (InputError, FileError, MissingDependency, NumericalError)):
+        return str(problem)
+    if isinstance(problem, OutputLost):
+        if isinstance(problem.problem, BrokenPipeError):
+            return ""
+        return (
+            f"cannot write to standard output: {problem}; the work was done before: a model file, a table or a run "
+            f"that this command writes is saved"
+        )
+    if isinstance(problem, MemoryError):
+        return (
+            f"not enough memory{f': {problem}' if str(problem) else ''}; use fewer features or columns, or a method "
+            f"that keeps less (see remanence methods)"
+        )
+    if isinstance(problem, OSError) and problem.filename is not None:
+        return f"{problem.filename}: {problem.strerror}"
+    places = [
+        frame for frame in traceback.extract_tb(problem.__traceback__) if "remanence" in Path(frame.filename).parts
+    ]
+    where = f" ({Path(places[-1].filename).name}, line {places[-1].lineno})" if places else ""
+    return (
+        f"{type(problem).__name__}: {problem}{where}. That is a defect of remanence {__version__}, not of your data: "
+        f"please report this line and the command; REMANENCE_DEBUG=1 shows the whole traceback"
+    )

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from remanence.terminal_text import printable
+
 
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs, two or more.")],
@@ -33,5 +35,5 @@ def compare(
     console = Console()
     console.print(both.table())
     for key, values in both.differing.items():
-        typer.echo(f"{key}: {' | '.join(map(str, values))}")
-    typer.echo(f"\nPage: {page}")
+        typer.echo(printable(f"{key}: {' | '.join(map(str, values))}"))
+    typer.echo(f"\nPage: {printable(page)}")

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from remanence.terminal_text import printable
+
 
 def report(
     run: Annotated[Path, typer.Argument(help="Folder of a run, or its results.json.")],
@@ -29,4 +31,4 @@ def report(
     from remanence.report.terminal import show
 
     show(found, Console())
-    typer.echo(f"\nPage: {files[-1]}")
+    typer.echo(f"\nPage: {printable(files[-1])}")

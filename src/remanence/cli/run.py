@@ -11,6 +11,7 @@ from remanence import __version__
 from remanence.cli.choices import DEFAULT, LEARNERS, contenders, read_learners
 from remanence.cli.sources import ORDERS, STREAMS, TASKS, Asked, Source, find_source
 from remanence.errors import InputError
+from remanence.terminal_text import printable
 
 
 def run(
@@ -81,7 +82,8 @@ def run(
     from remanence.report.terminal import show
 
     show(result, Console())
-    typer.echo(f"\nSaved in {shlex.quote(str(folder))}: {', '.join(Path(file).name for file in files)}")
+    names_of_files = ", ".join(Path(file).name for file in files)
+    typer.echo(f"\nSaved in {printable(shlex.quote(str(folder)))}: {names_of_files}")
     if kept.reused:
         total = len(names) * seeds
         typer.echo(f"{kept.reused} of {total} were learned before and not again; --again starts anew.")

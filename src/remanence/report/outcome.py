@@ -34,6 +34,8 @@ class Outcome:
         for matrix in self.matrices:
             if matrix.loss != "zero_one":
                 raise InputError(f"expected a matrix of loss 'zero_one', got {matrix.loss!r}; a run counts mistakes")
+            if not np.isfinite(matrix.values).all():
+                raise InputError(f"expected finite errors of {self.name!r}, got NaN or infinity")
             if len(matrix.values) != len(self.matrices[0].values):
                 raise InputError("expected as many tasks for every seed, got different numbers of them")
         if self.role not in get_args(Role):
@@ -98,7 +100,8 @@ class Outcome:
         """The outcome that `to_dict` wrote down; early versions knew a single seed and no certificates."""
         matrices = tuple(ErrorMatrix.from_dict(matrix) for matrix in data.get("matrices", [data["matrix"]]))
         certificates = tuple(Certificate.from_dict(certificate) for certificate in data.get("certificates", ()))
-        return cls(data["name"], data["label"], matrices, data["role"], data["note"], certificates)
+        name, label, note = (str(data[part]) for part in ("name", "label", "note"))
+        return cls(name, label, matrices, data["role"], note, certificates)
 
 
 def _metrics_of(matrix: ErrorMatrix) -> dict[str, float]:

@@ -19,6 +19,7 @@ from remanence.checks import Array
 from remanence.evaluation.matrix import ANNOTATED
 from remanence.report.outcome import Outcome
 from remanence.report.run import Run
+from remanence.terminal_text import printable
 
 INK, PAPER = "#1b1f24", "#fefefe"  # found again in an SVG by the page, which puts the reader's own scheme in place
 COLOURS = "cividis"
@@ -39,6 +40,7 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: small, sharp, searchable
     "svg.hashsalt": "remanence",
     "text.color": INK,
+    "text.parse_math": False,  # a label with dollars is no formula
     "xtick.color": INK,
     "ytick.color": INK,
 }
@@ -57,7 +59,7 @@ def matrices_figure(run: Run) -> Figure:
                 ax.set_axis_off()
                 continue
             draw_matrix(ax, run.outcomes[k])
-            ax.set_title(run.outcomes[k].label, fontweight="bold")
+            ax.set_title(printable(run.outcomes[k].label), fontweight="bold")
             if k % columns == 0:
                 ax.set_ylabel("asked about task")
             if k + columns >= count:
@@ -136,7 +138,7 @@ def _draw_line(ax: Any, steps: Array, outcome: Outcome, **look: Any) -> None:
     if len(outcome.curves) > 1:
         sd = 100 * outcome.curves.std(axis=0, ddof=1)
         ax.fill_between(steps, mean - sd, mean + sd, color=look["color"], alpha=0.2, linewidth=0)
-    ax.plot(steps, mean, label=outcome.label, **look)
+    ax.plot(steps, mean, label=printable(outcome.label), **look)
 
 
 def rendered(figure: Figure, kind: Literal["png", "svg"] | str) -> bytes:
@@ -149,4 +151,6 @@ def rendered(figure: Figure, kind: Literal["png", "svg"] | str) -> bytes:
 
 def _short(names: tuple[str, ...]) -> list[str]:
     """The names of the tasks where they fit beside a small picture, else their numbers."""
-    return list(names) if max(map(len, names)) <= 8 else [str(t) for t in range(1, len(names) + 1)]
+    return (
+        [printable(name) for name in names] if max(map(len, names)) <= 8 else [str(t) for t in range(1, len(names) + 1)]
+    )

@@ -13,6 +13,7 @@ from remanence.report.outcome import Outcome, Role
 
 SCHEMA = 2  # of results.json; raised when a reader of the old one would misread the new one
 READABLE = (1, 2)  # 1 had one matrix a learner, 2 has one a seed
+PARTS = {"learners": list, "settings": dict, "command": str, "versions": dict, "notes": list}  # in both
 
 
 @dataclass(frozen=True)
@@ -80,11 +81,14 @@ class Run:
         try:
             if data["schema"] not in READABLE:
                 raise InputError(f"expected a run of schema {SCHEMA}, got {data['schema']!r}; use its own version")
+            for name, kind in PARTS.items():
+                if not isinstance(data[name], kind):
+                    raise TypeError(f"{name} that is no {kind.__name__}")
             outcomes = tuple(Outcome.from_dict(outcome) for outcome in data["learners"])
             relations = tuple(Certificate.from_dict(certificate) for certificate in data.get("relations", ()))
-            notes = tuple(data["notes"])
+            notes = tuple(map(str, data["notes"]))
             return cls(outcomes, data["settings"], data["command"], data["versions"], notes, relations)
-        except (KeyError, TypeError, AttributeError) as problem:
+        except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as problem:
             raise InputError(f"expected a dictionary made by Run.to_dict, got {problem!r}") from None
 
     def save(self, path: Path | str) -> None:

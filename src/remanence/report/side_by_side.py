@@ -6,7 +6,6 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
-from rich.text import Text
 
 from remanence.errors import InputError
 from remanence.report.outcome import Outcome
@@ -14,6 +13,7 @@ from remanence.report.page import render
 from remanence.report.run import Run
 from remanence.report.vector import curve_picture
 from remanence.report.words import figures
+from remanence.terminal_text import plain_text
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ class SideBySide:
         table = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False)
         table.add_column("", no_wrap=True)
         for name in self.runs:
-            table.add_column(Text(f"{name}\naccuracy %"), justify="right", overflow="fold")
+            table.add_column(plain_text(name).append("\naccuracy %"), justify="right", overflow="fold")
             table.add_column("forgetting", justify="right", vertical="bottom")
         for label, found in self.learners.items():
-            table.add_row(Text(label), *(cell for outcome in found for cell in _cells(outcome)))
+            table.add_row(plain_text(label), *(cell for outcome in found for cell in _cells(outcome)))
         return table
 
 

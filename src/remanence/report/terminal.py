@@ -13,6 +13,7 @@ from remanence.evaluation.matrix import shown
 from remanence.report.outcome import Outcome
 from remanence.report.run import Run
 from remanence.report.words import MARKS, all_notes, figures, short
+from remanence.terminal_text import plain_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,15 +30,16 @@ def show(run: Run, console: Console) -> None:
     console.print(summary(run))
     notes = Table.grid(padding=(0, 1))
     for note in all_notes(run):
-        notes.add_row(Text(" ·", "dim"), Text(note, "dim"))
+        notes.add_row(Text(" ·", "dim"), plain_text(note, "dim"))
     if notes.rows:
         console.print(notes)
     if any(outcome.certificates for outcome in run.outcomes):
         console.print(Text("\nWhat is guaranteed, and whether it held: measured ≤ allowed", "bold"))
         console.print(guarantees(run))
-    console.print(Text(f"\n{run.headline}", "bold"))
+    console.print()
+    console.print(plain_text(run.headline, "bold"))
     if run.command:
-        console.print(Text(f"Again: {run.command}", "dim"))
+        console.print(plain_text(f"Again: {run.command}", "dim"))
 
 
 def course(run: Run) -> Table:
@@ -50,7 +52,7 @@ def course(run: Run) -> Table:
     grid.add_row("", *(Text("…" if t is None else str(t + 1), "dim") for t in steps))
     for outcome in run.outcomes:
         cells = ("…" if t is None else f"{100 * outcome.curve[t]:.0f}" for t in steps)
-        grid.add_row(Text(outcome.label, "italic" if outcome.role == "ceiling" else ""), *cells)
+        grid.add_row(plain_text(outcome.label, "italic" if outcome.role == "ceiling" else ""), *cells)
     return grid
 
 
@@ -63,11 +65,11 @@ def guarantees(run: Run) -> Table:
         applying = [c for c in outcome.certificates if c.status != "does not apply"]
         others = len(outcome.certificates) - len(applying)
         left_out = f"{others} do{'es' if others == 1 else ''} not apply" if others else ""
-        grid.add_row(Text(outcome.label, "bold"), "", Text(left_out, "dim"), "")
+        grid.add_row(plain_text(outcome.label, "bold"), "", Text(left_out, "dim"), "")
         for c in applying:
             style = "green" if c.holds else "yellow"
             bound = Text(f"{short(c.measured)} {'≤' if c.holds else '>'} {short(c.allowed)}", style, no_wrap=True)
-            grid.add_row("", Text(MARKS[c.status], style), Text(c.claim), bound)
+            grid.add_row("", Text(MARKS[c.status], style), plain_text(c.claim), bound)
     return grid
 
 
@@ -76,7 +78,7 @@ def error_matrix(outcome: Outcome) -> "RenderableType":
     values, names = outcome.matrix.values, outcome.matrix.names
     rows, columns = shown(len(values)), shown(len(values) + 1)
     grid = Table.grid()
-    grid.add_column(no_wrap=True, max_width=14)
+    grid.add_column(no_wrap=True, overflow="ellipsis", max_width=14)
     for _ in columns:
         grid.add_column(justify="right", width=4)
     grid.add_row("", *(Text("…" if j is None else str(j), "dim") for j in columns))
@@ -87,8 +89,8 @@ def error_matrix(outcome: Outcome) -> "RenderableType":
         cells = (
             Text("…") if j is None else Text(f"{100 * values[i, j]:.0f}", _style(values[i, j], j > i)) for j in columns
         )
-        grid.add_row(Text(names[i], overflow="ellipsis"), *cells)
-    return Group(Text(outcome.label, "bold underline"), grid)
+        grid.add_row(plain_text(names[i]), *cells)
+    return Group(plain_text(outcome.label, "bold underline"), grid)
 
 
 def summary(run: Run) -> Table:
@@ -99,7 +101,7 @@ def summary(run: Run) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for outcome in run.outcomes:
         cells = (cell.replace(" ± ", "\n± ") for cell in figures(outcome))
-        table.add_row(Text(outcome.label, "italic" if outcome.role == "ceiling" else ""), *cells)
+        table.add_row(plain_text(outcome.label, "italic" if outcome.role == "ceiling" else ""), *cells)
     return table
 
 

@@ -13,6 +13,7 @@ from remanence.certificates import map_picture as chart
 from remanence.report.outcome import Outcome
 from remanence.report.pictures import INK, PAPER, accuracy_figure, matrix_figure, rendered
 from remanence.report.run import Run
+from remanence.terminal_text import printable
 
 # What the picture of the map is drawn in, and the names the page has for it.
 MAP_COLOURS = {
@@ -60,7 +61,8 @@ def inline(figure: Figure, title: str, description: str, prefix: str) -> str:
     """The figure as an SVG element that says what it shows."""
     text = _embedded(rendered(figure, "svg").decode(), prefix)
     text = text.replace(INK, "currentColor").replace(f"fill: {PAPER}", "fill: none")
-    words = f'<title id="{prefix}-title">{escape(title)}</title><desc id="{prefix}-desc">{escape(description)}</desc>'
+    title, description = escape(printable(title)), escape(printable(description))
+    words = f'<title id="{prefix}-title">{title}</title><desc id="{prefix}-desc">{description}</desc>'
     opening = f'<svg role="img" aria-labelledby="{prefix}-title {prefix}-desc"'
     text = text.replace("<svg", opening, 1)
     end = text.index(">") + 1

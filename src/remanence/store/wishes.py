@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from remanence.estimators import RandomFeatures
     from remanence.methods import Method
 
+WIDEST = 10**8  # random features, whatever the method: no memory holds more
+
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
@@ -118,8 +120,11 @@ def random_features(text: str) -> "RandomFeatures":
     from remanence.estimators import RandomFeatures
 
     kind, *numbers = text.split(":")
-    if kind != "random" or len(numbers) not in (1, 2) or not all(n.isdecimal() for n in numbers) or not int(numbers[0]):
-        raise InputError(f"expected features like random:5000 or random:5000:SEED, got {text!r}")
+    good = kind == "random" and len(numbers) in (1, 2) and all(n.isdecimal() and len(n) < 19 for n in numbers)
+    if not good or not 0 < int(numbers[0]) <= WIDEST:
+        raise InputError(
+            f"expected features like random:5000 or random:5000:SEED, at most {WIDEST:,} of them, got {text!r:.80}"
+        )
     return RandomFeatures(int(numbers[0]), seed=int(numbers[1]) if len(numbers) > 1 else 0)
 
 
@@ -128,7 +133,7 @@ def _number(value: Any, default: Any) -> Any:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return value
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
