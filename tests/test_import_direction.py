@@ -46,8 +46,12 @@ def imported(path):
                 yield node.lineno, name[1]
 
 
+# The public face: names that lead to the rooms.
+FACE = ("__init__.py", "__main__.py", "metrics.py", "steps.py")
+
+
 def files():
-    return sorted(p for p in SOURCE.rglob("*.py") if p.parent != SOURCE or p.name not in ("__init__.py", "__main__.py"))
+    return sorted(p for p in SOURCE.rglob("*.py") if p.parent != SOURCE or p.name not in FACE)
 
 
 def place(name):
@@ -114,6 +118,24 @@ def test_importing_the_package_loads_nothing_heavy_and_takes_less_than_half_a_se
         loaded |= {name.split(".")[0] for name in times}
     assert not loaded & set(HEAVY), loaded & set(HEAVY)
     assert best < 0.5
+
+
+def test_every_public_module_can_be_imported_by_its_name():
+    code = """
+import sys, importlib, inspect
+import remanence as rm
+before = set(sys.modules)
+import remanence.metrics, remanence.steps
+from remanence.metrics import forgetting
+assert remanence.metrics is importlib.import_module("remanence.evaluation.metrics") is rm.metrics
+assert remanence.steps is importlib.import_module("remanence.methods.steps") is rm.steps
+assert forgetting is rm.metrics.forgetting
+assert not {"torch", "numba", "matplotlib", "sklearn"} & set(sys.modules)
+for name in rm.__all__:
+    if name != "deep" and inspect.ismodule(getattr(rm, name)):
+        assert importlib.import_module(f"remanence.{name}") is getattr(rm, name), name
+"""
+    fresh_python("-c", code)
 
 
 @pytest.mark.parametrize(

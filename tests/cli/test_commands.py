@@ -57,15 +57,6 @@ def test_bad_use_leaves_with_2_and_says_what_to_do(capsys, tmp_path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
-def test_an_error_that_is_ours_is_not_dressed_up(monkeypatch, capsys):
-    def broken(*_):
-        raise ZeroDivisionError
-
-    monkeypatch.setattr("remanence.cli.run.read_learners", broken)
-    with pytest.raises(ZeroDivisionError):
-        main(["run"])
-
-
 def test_the_table_lists_every_method_and_baseline(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     code, out, _ = call(capsys, "methods")
@@ -107,3 +98,15 @@ def test_every_stream_is_a_function_of_its_seed(name):
     assert len(first) == 2
     assert all((a.X == b.X).all() for a, b in zip(first, again, strict=True))
     assert any(a.X.shape != b.X.shape or (a.X != b.X).any() for a, b in zip(first, other, strict=True))
+
+
+def test_the_table_of_methods_is_right_about_what_learn_takes(capsys):
+    from remanence.store.wishes import Wishes
+
+    rows = json.loads(call(capsys, "methods", "--json")[1])["methods"]
+    taken = [row["learn"] for row in rows if row["learn"]]
+    assert "lowrankrls" in taken and len(taken) == len(rm.list_methods())
+    for name in taken:
+        assert type(Wishes("kind", method=name).new_learner().method).__name__.lower() == name
+    said = " ".join(call(capsys, "methods")[1].split())
+    assert "LowRankRLS *" in said and "only in Python" not in said and "learn --method: every method" in said

@@ -29,22 +29,28 @@ def methods(
         shown.add_row(name if row["run"] else f"{name} *", row["summary"], row["cost"], row["memory"], end_section=last)
     console = Console()
     console.print(shown)
-    console.print("d features, c outputs, n rows, b buffer, r directions. Names: run --methods.", style="dim")
-    if not all(row["run"] for row in rows):
-        console.print("* only in Python: remanence.list_methods()", style="dim")
+    console.print("d features, c outputs, n rows, b buffer, r directions.", style="dim")
+    console.print("learn --method: every method. run --methods: those without *, and the baselines.", style="dim")
 
 
 def table() -> list[dict[str, str]]:
-    """Every method of the library, then the baselines; `run` is the name `remanence run` knows it by, if it does."""
+    """Every method of the library, then the baselines; `run` and `learn` are the names these commands know it by."""
     from remanence.methods import list_methods
 
     names = {choice.method: name for name, choice in LEARNERS.items() if choice.method}
     rows = [
-        {"method": method, "run": names.get(method, ""), "summary": e.summary, "cost": e.cost, "memory": e.memory}
+        {
+            "method": method,
+            "run": names.get(method, ""),
+            "learn": method.lower(),
+            "summary": e.summary,
+            "cost": e.cost,
+            "memory": e.memory,
+        }
         for method, e in list_methods().items()
     ]
     baselines = [
-        {"method": "", "run": name, "summary": c.summary, "cost": c.cost, "memory": c.memory}
+        {"method": "", "run": name, "learn": "", "summary": c.summary, "cost": c.cost, "memory": c.memory}
         for name, c in LEARNERS.items()
         if not c.method
     ]
