@@ -236,6 +236,8 @@ def sweep(kinds, changes, seed, limit=None):
         now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (now + limit, resource.RLIM_INFINITY))
     for i in range(changes):
+        if i % 1000 == 0:
+            print(i, file=sys.stderr, flush=True)
         name = list(originals)[i % len(originals)]
         rng = np.random.default_rng((seed, i))
         content = forged(rng, originals[name])

@@ -87,6 +87,8 @@ def test_a_newer_format_is_named(small):
 FOREIGN = {
     "empty": (b"", "empty"),
     "one byte": (b"a", "no model file"),
+    "shorter than a length": (bytes(7), "nor any safetensors file"),
+    "a length of nothing": (bytes(8), "its beginning is damaged"),
     "csv": (b"a,b,label\n1,2,x\n3,4,y\n" * 9, "no model file"),
     "text": ("Ünicode text, not a model".encode(), "no model file"),
     "json": (b'{"a": 1}', "no model file"),

@@ -26,6 +26,7 @@ from remanence.estimators.validation import (
 )
 
 FLOATS = (np.float64, np.float32)
+MOST_REHEARSED = 1 << 20  # rows beside a mini-batch that is smaller; a batch may be any number, to say "all rows"
 LARGEST_BATCH = 1 << 20  # rows; as many are drawn beside them
 
 
@@ -162,7 +163,7 @@ class _Softmax(_Scoring, ABC):
                 part = order[i : i + self.batch]
                 x, y = X[part], codes[part]
                 if past is not None:
-                    part = rng.integers(len(past[0]), size=self.batch)
+                    part = rng.integers(len(past[0]), size=min(self.batch, max(len(X), MOST_REHEARSED)))
                     x, y = np.concatenate([x, past[0][part]]), np.concatenate([y, past[1][part]])
                 x = x - shift
                 error = _softmax(x @ W + b)

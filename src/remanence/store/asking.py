@@ -84,7 +84,7 @@ def predict_table(
         raise InputError("expected a classifier for --scores, got a regressor, whose predictions are numbers already")
     columns = columns_of(known, table, ignored)
     adding = _names_added(known.learner, columns, scores, column)
-    twice = [name for name in adding if name in table.columns]
+    twice = [name for name in adding if name in table.names]
     if twice:
         raise InputError(
             f"expected {data.name} to have no column {twice[0]!r} yet, but it has; name the new one with --column"

@@ -62,7 +62,8 @@ class Columns:
 
     def ignoring(self, more: Sequence[str]) -> Self:
         """With further columns to pass over; one that the model uses is refused."""
-        used = [name for name in more if name in (*self.features, *self.answers)]
+        ours = {*self.features, *self.answers}
+        used = [name for name in more if name in ours]
         if used:
             raise InputError(
                 f"expected columns to ignore that the model does not use, got {used[0]!r}, which it has learned from; "
@@ -73,7 +74,7 @@ class Columns:
     def check(self, table: Table, asking: bool = False) -> None:
         """Refuse a table whose columns are not the model's; when `asking`, answers and other columns do not matter."""
         name = table.path.name
-        missing = [c for c in self.features if c not in table.columns]
+        missing = [c for c in self.features if c not in table.names]
         known = {*self.features, *self.answers, *self.ignored}
         extra = [] if asking else [c for c in table.columns if c not in known]
         if missing:

@@ -11,6 +11,7 @@ from remanence.checks import Array
 from remanence.errors import InputError
 from remanence.store.asking import columns_of, is_classifier, opened
 from remanence.store.columns import samples
+from remanence.store.labels import check_new_labels
 from remanence.store.teaching import Noticed, without_names
 from remanence.store.work import batch_size
 from remanence.streams.tables import expand_paths, open_table
@@ -74,6 +75,7 @@ def evaluate_tables(
         for piece in table.pieces():
             for part in samples(piece, columns, drop):
                 rows, dropped = rows + len(part.X), dropped + part.missing
+                check_new_labels(part.y, _classes(known.learner), drop, piece.name)
                 for i in range(0, len(part.X), size):
                     with without_names():
                         answers, truth = known.learner.predict(part.X[i : i + size]), part.y[i : i + size]
@@ -87,8 +89,9 @@ def evaluate_tables(
         raise InputError("expected rows without missing entries to evaluate on, got none")
     labels = sorted({label for pair in pairs for label in pair} | set(_classes(known.learner)))
     confusion = np.zeros((len(labels), len(labels)), int)
+    place = {label: k for k, label in enumerate(labels)}
     for (true, given), count in pairs.items():
-        confusion[labels.index(true), labels.index(given)] = count
+        confusion[place[true], place[given]] = count
     return Evaluation(rows, dropped, labels, confusion, {} if classifier else sums.of(columns.targets))
 
 

@@ -63,7 +63,7 @@ def _filtered_sound(parts: Parts, lengths: Lengths) -> str:
     steps, d = mean.shape[-2:]
     if not isinstance(model, LinearGaussian) or model.features != d or model.length not in (None, steps):
         return f"expected the model of {steps} steps and {d} features that was filtered"
-    if type(groups) is not list or not all(isinstance(g, np.ndarray) and g.dtype.kind == "i" for g in groups):
+    if type(groups) is not list or not all(map(_is_group, groups)):
         return "expected the groups of series that share their covariances"
     series = len(mean) if mean.ndim == 3 else 1
     if sum(g.size for g in groups) != series or sorted(i for g in groups for i in g.ravel().tolist()) != [
@@ -76,6 +76,10 @@ def _filtered_sound(parts: Parts, lengths: Lengths) -> str:
     ):
         return f"expected the gains of {len(groups)} groups over {steps} steps"
     return _expected_sound(parts["expected"], steps)
+
+
+def _is_group(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "i" and value.ndim == 1 and bool(value.size)
 
 
 def _expected_sound(expected: Any, steps: int) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from remanence.errors import InputError, NumericalError
 from remanence.store.columns import Columns, samples
 from remanence.store.holdings import Holdings
-from remanence.store.labels import Kind
+from remanence.store.labels import Kind, check_new_labels
 from remanence.store.ledger import Entry
 from remanence.store.model_file import WAIT
 from remanence.store.piecewise import with_piece
@@ -115,6 +115,7 @@ class Lesson:
         learner, learned, dropped = clone(model.learner) if apart else on_trial(model.learner), 0, 0
         size = batch_size(learner, len(columns.features))
         for part in samples(piece, columns, self.drop):
+            check_new_labels(part.y, vars(learner).get("classes_", ()), self.drop, piece.name)
             for i in range(0, len(part.X), size):
                 with without_names():
                     learner.partial_fit(part.X[i : i + size], part.y[i : i + size])

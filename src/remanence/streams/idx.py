@@ -5,6 +5,8 @@
 
 import gzip
 import hashlib
+import math
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,8 @@ import numpy as np
 from remanence.checks import Array
 from remanence.errors import FileError
 
+DENSEST = 256  # bytes of pixels that a byte of a gzipped file may stand for, where they are more than the next
+SMALL = 1 << 26
 IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
 
@@ -45,15 +49,22 @@ def _there(folder: Path, name: str) -> Path:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as problem:
+        most = max(DENSEST * path.stat().st_size, SMALL)
+        if path.suffix != ".gz":
+            return path.read_bytes()
+        with gzip.open(path) as file:
+            raw = file.read(most + 1)
+    except (OSError, EOFError, zlib.error, MemoryError) as problem:
         raise FileError(f"expected an idx file, {path} cannot be read ({problem}); bring it again") from None
+    if len(raw) > most:
+        raise FileError(f"expected an idx file, {path} unpacks to more than {DENSEST} times its size; bring it again")
+    return raw
 
 
 def _array(raw: bytes, path: Path) -> Array:
     axes = raw[3] if len(raw) > 3 and raw[:3] == b"\0\0\x08" else 0
     shape = tuple(np.frombuffer(raw, ">u4", axes, 4).tolist()) if axes and len(raw) >= 4 + 4 * axes else ()
-    if not shape or len(raw) != 4 + 4 * axes + int(np.prod(shape)):
+    if not shape or len(raw) != 4 + 4 * axes + math.prod(shape):
         raise FileError(f"expected an idx file of bytes, {path} has {len(raw)} bytes and shape {shape}; bring it again")
     return np.frombuffer(raw, np.uint8, offset=4 + 4 * axes).reshape(shape)
 

@@ -12,7 +12,7 @@ import numpy as np
 from remanence.checks import Array
 from remanence.errors import InputError, MissingDependency
 from remanence.streams.tables.hashing import identity, refuse_changed
-from remanence.streams.tables.table import ROWS_AT_ONCE, Piece, Rows, Table, hash_of_bytes
+from remanence.streams.tables.table import ROWS_AT_ONCE, Piece, Rows, Table, hash_of_bytes, refuse_twice
 
 
 def read(path: Path) -> "ParquetTable":
@@ -32,18 +32,21 @@ class ParquetTable(Table):
         try:
             with pq.ParquetFile(path) as file:
                 self.metadata, schema = file.metadata, file.schema_arrow
-                self.vectors = {f.name: _width(file, f) for f in schema if _is_vector(f.type)}
-        except (pa.ArrowException, OSError) as problem:
+                refuse_twice(schema.names, path.name)
+                self.vectors = {f.name: _width(file, f, path.name) for f in schema if _is_vector(f.type)}
+        except InputError:
+            raise
+        except (pa.ArrowException, OSError, ValueError, MemoryError) as problem:
             raise InputError(f"{path.name} is not a whole Parquet file: {problem}") from None
         self.types = {field.name: field.type for field in schema}
-        self.sources = {
-            column: (name, j)
+        spread = [
+            (column, (name, j))
             for name in self.types
             for column, j in (
                 [(f"{name}.{i}", i) for i in range(self.vectors[name])] if name in self.vectors else [(name, 0)]
             )
-        }
-        self.columns = tuple(self.sources)
+        ]
+        self.columns, self.sources = tuple(column for column, _ in spread), dict(spread)
 
     def pieces(self) -> Sequence[Piece]:
         groups = [g for g in range(self.metadata.num_row_groups) if self.metadata.row_group(g).num_rows]
@@ -95,7 +98,9 @@ class ParquetPiece(Piece):
                     original = {n: batch.column(n) for n in self.table.types} if originals else None
                     yield Rows(X, stacked, first, original)
                     first += len(X)
-        except (pa.ArrowException, OSError) as problem:
+        except InputError:
+            raise
+        except (pa.ArrowException, OSError, ValueError, MemoryError) as problem:
             self._check_unchanged()  # (that would be why)
             raise InputError(f"cannot read row group {self.group} of {self.path.name}: {problem}") from None
         self._check_unchanged()
@@ -158,16 +163,22 @@ def _is_vector(kind: Any) -> bool:
     return bool(lists and _is_numeric(kind.value_type))
 
 
-def _width(file: Any, field: Any) -> int:
-    """The length of a column's vectors: as its type says, or as the first row has it."""
+def _width(file: Any, field: Any, name: str) -> int:
+    """The length of a column's vectors: as its type says, or as the first row has it that is not null."""
     import pyarrow.types as kinds
 
     if kinds.is_fixed_size_list(field.type):
         return int(field.type.list_size)
-    for batch in file.iter_batches(1, columns=[field.name]):
-        first = batch.column(0)[0].as_py()
-        return len(first) if first is not None else 0
-    return 0
+    for batch in file.iter_batches(ROWS_AT_ONCE, columns=[field.name]):
+        there = batch.column(0).drop_null()
+        if len(there) and len(there[0]):
+            return len(there[0])
+        if len(there):
+            break
+    raise InputError(
+        f"expected vectors in the column {field.name!r} of {name}, got none that has an entry; leave the column out of "
+        f"the file, or fill it in"
+    )
 
 
 def _labels(column: Any) -> Array:
@@ -176,8 +187,10 @@ def _labels(column: Any) -> Array:
 
     if kinds.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if kinds.is_nested(column.type):
+        raise InputError(f"expected labels that are numbers or text, got {column.type}; use a column of single values")
     if kinds.is_integer(column.type) and not column.null_count:
-        return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
+        return np.asarray(column.to_numpy(zero_copy_only=False))
     if kinds.is_integer(column.type) or kinds.is_floating(column.type):
         return np.asarray(column.cast("double").to_numpy(zero_copy_only=False))
     return np.array(["" if v is None else str(v) for v in column.to_pylist()], dtype=object)

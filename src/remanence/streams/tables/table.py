@@ -7,8 +7,10 @@ known by what they hold and not by what they are called.
 import glob
 import hashlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from remanence.files import kind_of_file
 
 FORMATS = {".csv": "text", ".tsv": "text", ".npz": "arrays", ".parquet": "parquet", ".pq": "parquet"}
 ROWS_AT_ONCE = 8192
+MISSING = {"", "na", "n/a", "nan", "null", "none"}  # how text says that a number is missing, in any case of letters
 
 
 @dataclass(frozen=True)
@@ -94,22 +97,41 @@ class Table(ABC):
         """The pieces in the order of the file; a table without rows is refused."""
 
     def features(self, labels: Sequence[str] = (), ignored: Sequence[str] = ()) -> tuple[str, ...]:
-        """The columns that are neither labels nor ignored."""
+        """The columns that are neither labels nor ignored; one that has no name is refused."""
         self.require([*labels, *ignored])
-        kept = tuple(c for c in self.columns if c not in labels and c not in ignored)
+        aside = {*labels, *ignored}
+        kept = tuple(c for c in self.columns if c not in aside)
         if not kept:
             raise InputError(f"expected {self.path.name} to have columns beside {[*labels, *ignored]}, got none")
+        if "" in kept:
+            raise InputError(
+                f"expected a name for every column of {self.path.name}, got none for number "
+                f"{self.columns.index('') + 1}; name it, or write the table without its index (pandas: index=False)"
+            )
         return kept
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The columns as a set: a table may have very many of them."""
+        return frozenset(self.columns)
 
     def require(self, columns: Iterable[str]) -> None:
         """Refuse a table that lacks one of the columns."""
-        missing = [c for c in columns if c not in self.columns]
+        missing = [c for c in columns if c not in self.names]
         if missing:
             raise InputError(
                 f"expected {self.path.name} to have the column{'s' if len(missing) > 1 else ''} "
                 f"{', '.join(map(repr, missing[:5]))}{' …' if len(missing) > 5 else ''}; it has "
                 f"{', '.join(map(repr, self.columns[:10]))}{' …' if len(self.columns) > 10 else ''}"
             )
+
+
+def refuse_twice(columns: Sequence[str], name: str) -> None:
+    """Refuse names that several columns have."""
+    twice = [column for column, count in Counter(columns).items() if count > 1]
+    if twice:
+        few = ", ".join(map(repr, sorted(twice)[:5])) + (" …" if len(twice) > 5 else "")
+        raise InputError(f"expected column names that differ in {name}, got {few} more than once; rename them")
 
 
 def open_table(path: Path | str) -> Table:
@@ -129,9 +151,7 @@ def open_table(path: Path | str) -> Table:
         looks = {"arrays": "an NPZ (zip) file", "parquet": "a Parquet file", None: "something else"}[found]
         raise InputError(f"{path.name} is not what its name says: it holds {looks}; rename or convert it")
     opened: Table = import_module(f"remanence.streams.tables.{kind}").read(path)
-    if len(set(opened.columns)) < len(opened.columns):
-        twice = sorted({c for c in opened.columns if opened.columns.count(c) > 1})
-        raise InputError(f"expected column names that differ in {path.name}, got {twice} more than once; rename them")
+    refuse_twice(opened.columns, path.name)
     return opened
 
 
@@ -177,8 +197,8 @@ def hash_of_bytes(path: Path, spans: Iterable[tuple[int, int]] | None = None, sa
 def as_labels(values: Any) -> Array:
     """Label values as text, whole numbers or real numbers; numbers come as text in CSV files and are told apart."""
     array = np.asarray(values)
-    if array.dtype.kind in "bS":
-        return array.astype(str)
+    if array.dtype.kind in "bS" or (array.dtype.kind == "u" and (array > np.iinfo(np.int64).max).any()):
+        return array.astype(str)  # (numbers too large to be whole numbers here are codes, as in a CSV)
     if array.dtype.kind not in "OU":
         return array
     text = np.char.strip(array.astype(str))

@@ -94,6 +94,8 @@ def _arrays(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
     held: dict[str, list[Array]] = {}
     for block in blocks:
         for name, column in block.items():
+            if set(name) & set("/\\\0") or name in (".", ".."):
+                raise InputError(f"expected names of arrays without parts of a path, got {name!r}; write a CSV")
             held.setdefault(name, []).append(_as_array(column))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
