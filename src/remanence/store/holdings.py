@@ -92,7 +92,7 @@ class Holdings:
 
     def grown_from(self, beginnings: Mapping[int, str]) -> Entry | None:
         """The piece in force that a longer file begins with, given the fingerprints of its first bytes."""
-        held = self.ledger.in_force()
+        held = self.ledger.in_force() if beginnings else {}
         return next((held[mark] for size, mark in beginnings.items() if mark in held and held[mark].size == size), None)
 
     def merge(self, other: "Holdings") -> "Holdings":

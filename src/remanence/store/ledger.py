@@ -135,7 +135,13 @@ class Ledger:
             raise InputError(
                 f"expected rows that were not {entry.action} yet, got {entry.name}, which the ledger has as {last}"
             )
-        return Ledger((*self.entries, entry))
+        places = self._places.copy()  # (a copy is quick; going through all entries again for every one is not)
+        places.pop(entry.fingerprint, None)
+        places[entry.fingerprint] = len(self.entries)
+        longer = object.__new__(Ledger)
+        object.__setattr__(longer, "entries", (*self.entries, entry))
+        object.__setattr__(longer, "_places", places)
+        return longer
 
     def without(self, fingerprint: str, when: str | None = None) -> "Ledger":
         """With rows that went out again; refused where the model does not hold them."""

@@ -98,7 +98,7 @@ class Lesson:
     def _piece(self, piece: Piece, columns: Columns, counts: Counts, met: "Counter[str]", noticed: Noticed) -> Columns:
         model = self.work.model
         held = Holdings.of(model.ledger, model.notes)
-        begun = piece.beginnings(held.lengths())
+        begun = piece.beginnings(held.lengths()) if piece.grows else {}
         fingerprint = piece.fingerprint()
         mark = held.to_learn(fingerprint, met[fingerprint], self.again)
         met[fingerprint] += 1

@@ -68,6 +68,7 @@ class Piece(ABC):
 
     path: Path
     name: str
+    grows: bool = False  # whether rows can be appended to the file, so that it begins with what it was before
     size: int | None = None  # bytes, of a file that is one piece and that rows are appended to; known once hashed
 
     @abstractmethod

@@ -44,6 +44,8 @@ class TextTable(Table):
 
 
 class TextPiece(Piece):
+    grows = True
+
     def __init__(self, table: TextTable) -> None:
         self.table, self.path, self.name = table, table.path, table.path.name
         self.mark: str | None = None

@@ -20,8 +20,11 @@ Block = Mapping[str, Any]
 
 
 def encoded(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
-    """The bytes of the file, part by part."""
-    return WRITERS[ending(path)](path, blocks)
+    """The bytes of the file, part by part; text that no file can hold (half a character) is refused."""
+    try:
+        yield from WRITERS[ending(path)](path, blocks)
+    except UnicodeEncodeError as problem:
+        raise InputError(f"expected text that can be written to {path.name}, got {problem.object[:60]!r}") from None
 
 
 def ending(path: Path) -> str:
