@@ -18,9 +18,15 @@ import torch
 from torch import nn
 
 from remanence.deep.batches import Forward, call_model
-from remanence.deep.cover import wrappings
+from remanence.deep.cover import matches, wrappings
 from remanence.deep.guarded_steps import GuardedSteps, Keeper, each, full_precision
-from remanence.deep.second_weights import switches, warn_of_averages, warn_of_hidden_modes, warn_of_train_mode
+from remanence.deep.second_weights import (
+    WithoutGradients,
+    switches,
+    warn_of_averages,
+    warn_of_hidden_modes,
+    warn_of_train_mode,
+)
 from remanence.errors import InputError
 
 
@@ -33,6 +39,7 @@ class Guard(ABC):
         layers = wrappings(model)
         self.model = layers[-1]
         self._distributed = any(isinstance(layer, nn.parallel.DistributedDataParallel) for layer in layers)
+        self._free: tuple[str, ...]  # patterns of parameters that are not protected
         self._memory: Any  # a frozen value with the number of its tasks; every absorb makes another
         self._looked: Any = None  # the memory that averaged copies were last looked for with
         self._blocks: list[tuple[list[Keeper], ExitStack, tuple[torch.optim.Optimizer, ...]]] = []
@@ -47,16 +54,19 @@ class Guard(ABC):
         What the guard sees: every step of the optimizers handed over, whatever made it, also where they step during
         the backward pass. What moves parameters in between (a second optimizer, clamping after the step, the first
         half of a sharpness-aware step) is put right by the next guarded step or at the end of the block, which warns
-        if it was so. Held buffers are put back after every step.
+        if it was so. Held buffers are put back after every step. A parameter that asks for no gradient and is written
+        to all the same (a teacher, a codebook) is not put right, but named when the block ends.
 
-        What it cannot see: weights that are not in the model. An averaged copy (`AveragedModel`, or any other) answers
-        as it likes: begin it after `absorb` and update it inside the block only, then it holds as well; a copy with
-        older weights, and `update_bn` on a copy, move. A schedule-free optimizer puts other weights into the model by
-        its eval(): call that inside the block. Where the guard notices one of these it warns.
+        What it cannot see: tensors that are neither parameters nor buffers, and weights that are not in the model. An
+        averaged copy (`AveragedModel`, or any other) answers as it likes: begin it after `absorb` and update it inside
+        the block only, then it holds as well; a copy with older weights, and `update_bn` on a copy, move. A
+        schedule-free optimizer puts other weights into the model by its eval(): call that inside the block. Where the
+        guard notices one of these it warns.
         """
         self._check_optimizers(optimizers)
         with ExitStack() as hooks:
             keepers = self._attach(hooks, optimizers)
+            others = WithoutGradients(self._without_rule())
             steps = GuardedSteps(keepers, says=not any(map(switches, optimizers)))  # to switch is to move
             self._look_around(optimizers)
             # a step that dies half-way (a closure that raises) has moved parameters that no hook saw: put them right
@@ -70,6 +80,7 @@ class Guard(ABC):
                     hooks.callback(optimizer.register_step_pre_hook(_leaning(keepers)).remove)
             yield
             steps.finish()
+            others.finish()
             if self._memory.tasks:
                 warn_of_train_mode(optimizers)
 
@@ -101,6 +112,11 @@ class Guard(ABC):
     @abstractmethod
     def _room(self, theirs: set[int]) -> bool:
         """Whether any of the parameters with these ids can still move."""
+
+    def _without_rule(self) -> dict[str, nn.Parameter]:
+        """Parameters that are neither held nor free; nothing is held before the first absorb."""
+        named = self.model.named_parameters() if self._memory.tasks else ()
+        return {n: p for n, p in named if n not in self._memory.held and not matches(n, self._free)}
 
     def _look_around(self, optimizers: tuple[torch.optim.Optimizer, ...]) -> None:
         """Warn of what defeats a block, where it can be noticed when the block begins."""

@@ -1,15 +1,16 @@
-"""Weights beside the model's own: averaged copies, and optimizers that train at one point and answer at another.
+"""Weights that no step shows: averaged copies, second weights of an optimizer, parameters without gradients.
 
 The guard holds the parameters of its model. It cannot hold a copy of them, or what an optimizer keeps in its state and
-puts into the parameters later: it can only say so where it notices.
+puts into the parameters later, or what is written into a parameter that asks for no gradient: it can only say so where
+it notices.
 """
 
 import gc
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from remanence.deep.cover import unwrapped
@@ -75,6 +76,33 @@ def warn_of_averages(model: nn.Module) -> None:
                 stacklevel=5,
             )
             return
+
+
+class WithoutGradients:
+    """Parameters that ask for no gradient, and so are not expected to move in a block: a teacher, a codebook."""
+
+    def __init__(self, parameters: Mapping[str, Tensor]) -> None:
+        self.parameters = {n: p for n, p in parameters.items() if not p.requires_grad and p.grad is None}
+        self.sums = {name: _bits(p) for name, p in self.parameters.items()}
+
+    def finish(self) -> None:
+        """When the block ends: say which of them were written to."""
+        still = {n: p for n, p in self.parameters.items() if not p.requires_grad and p.grad is None}
+        names = [name for name, p in still.items() if _bits(p) != self.sums[name]]
+        if names:
+            warnings.warn(
+                f"{', '.join(names)} changed inside protect() and asks for no gradient (a copy that follows the model, "
+                "a codebook): such a parameter is not put right, and old answers may have moved with it. Name it in "
+                "frozen=(…) to hold it, or in free=(…) where they may",
+                UserWarning,
+                stacklevel=4,
+            )
+
+
+def _bits(tensor: Tensor) -> int:
+    """A sum that changes with any number of the tensor, and with nothing else."""
+    whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.dtype.itemsize)
+    return 0 if whole is None else int(tensor.detach().view(whole).sum(dtype=torch.int64))
 
 
 def _older(copy: nn.Module, model: nn.Module) -> bool:

@@ -177,3 +177,50 @@ def test_a_guard_of_all_parameters_together_cannot_step_during_the_backward_pass
         guard.protect(*optimizers.values()),
     ):
         loss_of(net, new).backward()
+
+
+class WithTeacher(nn.Module):
+    """Answers with a second network that follows the first without gradients."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.student, self.teacher = nn.Linear(10, 3), nn.Linear(10, 3).requires_grad_(False)
+        self.code = nn.Parameter(torch.zeros(3), requires_grad=False)
+
+    def forward(self, x):
+        return self.student(x) + self.teacher(x) + self.code
+
+    def follow(self):
+        for p, q in zip(self.teacher.parameters(), self.student.parameters(), strict=True):
+            p.data.lerp_(q.data, 0.5)
+        with torch.no_grad():
+            self.code += 0.1
+
+
+@pytest.mark.parametrize("kind", [rm.deep.GradientProjection, rm.deep.OWM, rm.deep.OGD])
+def test_what_moves_without_gradients_is_named_when_the_block_ends(kind, rows):
+    net, x = WithTeacher().double(), rows(3, 10)
+    guard = kind(net)
+    guard.absorb([x])
+    optimizer = optim.SGD(net.student.parameters(), lr=0.1)
+    named = r"^code, teacher\.weight, teacher\.bias changed .*no gradient.*frozen="
+    with pytest.warns(UserWarning, match=named) as told, guard.protect(optimizer):
+        loss_of(net, rows(3, 10, seed=1)).backward()
+        optimizer.step()
+        net.follow()
+    assert len(told) == 1 and told[0].filename == __file__
+    for names, held in (({"frozen": ["teacher", "code"]}, True), ({"free": ["teacher", "code"]}, False)):
+        net = WithTeacher().double()
+        guard = kind(net, **names)
+        guard.absorb([x])
+        before = net.teacher.weight.detach().clone()
+        optimizer = optim.SGD(net.student.parameters(), lr=0.1)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message=".*no gradient")
+            warnings.filterwarnings("ignore", message=".*other than by a step")
+            with guard.protect(optimizer):
+                loss_of(net, rows(3, 10, seed=1)).backward()
+                optimizer.step()
+                net.follow()
+        assert torch.equal(net.teacher.weight, before) == held
