@@ -105,12 +105,12 @@ def restored(state: dict[str, Any], shapes: Shapes, needed: set[str], buffers: s
             "make the guard with the same frozen and free"
         )
     directions, strength, anchor = (np.array(state[part].numpy()) for part in ("directions", "strength", "anchor"))
+    if len(strength) > bound:
+        raise InputError(f"expected a state of at most {bound} directions, got {len(strength)}; make a guard with room")
     size = sum(int(np.prod(shape)) for shape in shapes.values())
     for part, wanted in ((directions, (len(strength), size)), (strength, (len(strength),)), (anchor, strength.shape)):
         if part.shape != wanted or part.dtype != np.float64 or not np.isfinite(part).all():
             raise InputError(f"expected finite numbers of shape {wanted} in a state, got a damaged one: {part.shape}")
-    if len(strength) > bound:
-        raise InputError(f"expected a state of at most {bound} directions, got {len(strength)}; make a guard with room")
     spectrum = Spectrum(directions.T, strength, np.zeros((len(strength), 0)), np.zeros(0), float(state["dropped"]))
     copies = {name: value.clone() for name, value in state["held"].items()}
     return GradientMemory(spectrum, anchor, int(state["tasks"]), int(state["rows"]), copies)
