@@ -73,10 +73,10 @@ def _check_precision(model: nn.Module, batch: Any, error: RuntimeError) -> None:
     if "type" in str(error) and wanted and got:
         names = [" or ".join(sorted(map(str, kinds))) for kinds in (wanted, got)]
         raise InputError(
-            f"expected inputs of {names[0]}, as the model's parameters are, got {names[1]} ({_first_line(error)}); "
+            f"expected inputs of {names[0]}, as the model's parameters are, got {names[1]} ({first_line(error)}); "
             f"convert them by .to({names[0].split(' or ')[0]}), or the model"
         ) from error
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     return (str(error).splitlines() or [""])[0]

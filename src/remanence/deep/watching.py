@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from remanence.deep.batches import Forward, ask
+from remanence.deep.batches import Forward, ask, first_line
 from remanence.deep.buffers import buffers_read
 from remanence.deep.cover import Cover
 from remanence.deep.guard import answering
@@ -53,7 +53,8 @@ class Watch:
                 self._hook(hooks, norm, self._see_norm(name))
             read = hooks.enter_context(buffers_read({name: self.cover.places[name] for name in self.read}))
             for batch in checked(batches):
-                ask(model, batch, forward)
+                with _outside_vmap():
+                    ask(model, batch, forward)
                 self.begun = True
                 first = batch if first is None and self.seen else first
         self.read |= dict.fromkeys(read, True)
@@ -141,6 +142,20 @@ def checked(batches: Any) -> Iterable[Any]:
             "for a single batch pass [batch]"
         )
     return batches
+
+
+@contextmanager
+def _outside_vmap() -> Iterator[None]:
+    """What torch says of hooks that look at numbers under vmap, as a refusal."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not str(error).startswith("vmap"):
+            raise
+        raise InputError(
+            "expected a model whose layers' inputs can be recorded, got one that calls them under vmap "
+            f"({first_line(error)}); call them on the whole batch, or use OGD"
+        ) from error
 
 
 @contextmanager

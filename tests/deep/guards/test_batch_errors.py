@@ -52,6 +52,25 @@ def test_with_a_forward_of_ones_own_the_precision_is_still_told(make, rows):
         guard.absorb(pairs, lambda model, batch: model(batch[0]))
 
 
+@pytest.mark.parametrize("make", [rm.deep.GradientProjection, rm.deep.OWM])
+def test_layers_called_under_vmap_cannot_be_watched(make, rows):
+    class Mapped(Named):
+        def forward(self, pixels):
+            return torch.func.vmap(self.layer)(pixels)
+
+    with pytest.raises(rm.InputError, match=r"under vmap.*whole batch.*OGD"):
+        make(Mapped().double()).absorb([rows(3, 10)])
+
+
+def test_a_model_that_cannot_be_mapped_is_still_absorbed_one_by_one(rows):
+    class Branching(Named):
+        def forward(self, pixels):
+            return self.layer(pixels) * (2 if float(pixels.sum()) > 0 else 1)
+
+    report = rm.deep.OGD(Branching().double()).absorb([rows(3, 10)])
+    assert report.rank == 9
+
+
 def test_mistakes_of_the_models_own_stay_what_they_are(rows):
     class Wrong(Named):
         def forward(self, pixels):
