@@ -77,6 +77,9 @@ def learn(
         _show(taught.report, model)
         if taught.work.new and undo is not None:
             _say_what_pieces_cost(taught.work.model)
+        for warning in taught.report.warnings:
+            typer.secho("Warning: ", fg="yellow", bold=True, nl=False, err=True)
+            typer.echo(f"{warning} (option --ignore)", err=True)
     if refused is not None:
         raise refused
 

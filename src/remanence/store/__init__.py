@@ -7,6 +7,8 @@ rm.load(path)               the learner; a file that is not exactly as it was wr
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from remanence.errors import FileError
 from remanence.store.ledger import Entry, Ledger, content_fingerprint
 from remanence.store.model_file import Description, Locked, ModelFile, describe, locked, read, write
@@ -44,10 +46,10 @@ def save(learner: Any, path: str | Path, wait: float = 10.0) -> None:
         Seconds to wait while another process writes the same file.
     """
     with locked(path, wait) as file:
-        if file.exists() and _keeps_a_ledger(file.path):
+        if file.path.is_file() and _may_keep_a_ledger(file.path):
             raise FileError(
-                f"{path} keeps a ledger of what it has learned, which a bare learner would wipe out; save under "
-                f"another name, or write a remanence.store.ModelFile(learner, ledger)"
+                f"{path} keeps a ledger of what it has learned, or is damaged or newer so that it may, which a bare "
+                f"learner would wipe out; save under another name, or write a store.ModelFile(learner, ledger)"
             )
         file.write(ModelFile(learner))
 
@@ -63,11 +65,23 @@ def load(path: str | Path, features: Any = None, model: Any = None) -> Any:
     model : torch.nn.Module, optional
         The network of a guard or an online learner, with its own weights loaded.
     """
-    return read(path, features, model).learner
+    return named(read(path, features, model))
 
 
-def _keeps_a_ledger(path: Path) -> bool:
+def named(model: ModelFile) -> Any:
+    """The learner, with the names of its columns where it was taught from tables: others are then refused."""
+    learner, columns = model.learner, model.notes.get("columns")
+    known = {} if type(learner) is tuple else vars(learner)
+    if columns is not None and "feature_names_in_" not in known and known.get("n_features_in_") == len(columns):
+        learner.feature_names_in_ = np.array(columns, dtype=object)
+    return learner
+
+
+def _may_keep_a_ledger(path: Path) -> bool:
+    """Whether a file has a ledger, or had one before it was damaged or a newer version wrote it."""
     try:
         return len(describe(path).ledger) > 0
-    except FileError:  # not a model file, or a broken one: there is nothing to lose
-        return False
+    except FileError:
+        with path.open("rb") as file:
+            start = file.read(1000)
+        return any(word in start for word in (b'"sha256":"', b'"library":"remanence'))

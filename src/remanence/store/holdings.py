@@ -39,14 +39,15 @@ class Holdings:
     out: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of pieces in force
     loose: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of files that went out on trust
     merged: Mapping[str, int] = field(default_factory=dict)  # rows that were out of a piece when it was merged in
+    since: Mapping[str, int] = field(default_factory=dict)  # entries of the ledger before which loose rows came in
 
     @classmethod
     def of(cls, ledger: Ledger, notes: Mapping[str, Any]) -> "Holdings":
         """As a model file has it."""
-        return cls(ledger, *({**notes.get(name, {})} for name in ("out", "loose", "merged")))
+        return cls(ledger, *({**notes.get(name, {})} for name in ("out", "loose", "merged", "since")))
 
     def to_notes(self) -> dict[str, Any]:
-        kept = {"out": self.out, "loose": self.loose, "merged": self.merged}
+        kept = {"out": self.out, "loose": self.loose, "merged": self.merged, "since": self.since}
         return {name: {mark: _plain(v) for mark, v in what.items()} for name, what in kept.items()}
 
     def held_marks(self, fingerprint: str) -> list[str]:
@@ -58,6 +59,10 @@ class Holdings:
         met = takewhile(lambda mark: self.ledger.last_action(mark) is not None, marks(fingerprint))
         places = (self.ledger.last_place(mark) for mark in met)
         return max((i for i in places if self.ledger.entries[i].action == "unlearned"), default=-1)
+
+    def went_loose(self, mark: str) -> int:
+        """Pieces from this place of the ledger on cannot hold the rows that went out on trust under this mark."""
+        return self.since.get(mark, len(self.ledger))
 
     def rows_of(self, mark: str) -> int:
         """Rows of a piece in force, in or out."""
@@ -114,7 +119,8 @@ class Holdings:
             mark = content_fingerprint(*(mark for mark, _ in coming), f"{nameless} rows out")
             entries.append(Entry(mark, "unlearned on trust", nameless, "unlearned"))
         out = {mark: list(places) for held in (self, other) for mark, places in held.out.items()}
-        return Holdings(Ledger(tuple(entries)), out, loose, {**self.merged, **gone})
+        since = {**self.since, **dict.fromkeys(other.loose, len(ledger))}
+        return Holdings(Ledger(tuple(entries)), out, loose, {**self.merged, **gone}, since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +178,7 @@ def carried_out(held: Holdings, plan: Plan, asked: Sequence[Available], trusted:
     """After a removal: asked pieces leave the ledger, rows found elsewhere are out, those `trusted` are loose."""
     ledger, out = held.ledger, {mark: list(places) for mark, places in held.out.items()}
     loose, closed = {mark: list(places) for mark, places in held.loose.items()}, set()
+    since = dict(held.since)
     for piece in _distinct(asked):
         for mark in held.held_marks(piece.fingerprint):
             closed.add(mark)
@@ -186,9 +193,10 @@ def carried_out(held: Holdings, plan: Plan, asked: Sequence[Available], trusted:
         if rows:
             mark = next(mark for mark in marks(piece.fingerprint) if ledger.last_action(mark) is None)
             ledger = ledger.with_entry(Entry(mark, piece.name, rows, "unlearned"))
-            loose.update({mark: list(more)} if len(more) else {})
+            if more:
+                loose[mark], since[mark] = list(more), len(held.ledger)
     merged = {mark: rows for mark, rows in held.merged.items() if mark not in closed}
-    return Holdings(ledger, out, loose, merged)
+    return Holdings(ledger, out, loose, merged, since)
 
 
 def lost_places(plan: Plan, piece: Available) -> list[int]:
@@ -208,9 +216,8 @@ def settled(held: Holdings, at_hand: Sequence[Available]) -> tuple[Holdings, lis
     missing = []
     files = {mark: piece for piece in at_hand for mark in _met(held, piece.fingerprint)} if loose else {}
     for entry_mark, places in held.loose.items():
-        place = held.ledger.last_place(entry_mark)
         if entry_mark not in files:
-            missing.append(held.ledger.entries[place])
+            missing.append(held.ledger.entries[held.ledger.last_place(entry_mark)])
             continue
         keys = np.unique(np.concatenate([k[np.isin(at, places)] for at, k in files[entry_mark].rows()]))
         wanted: list[list[int]] = [[] for _ in keys]  # places in the file on trust of each row
@@ -219,7 +226,7 @@ def settled(held: Holdings, at_hand: Sequence[Available]) -> tuple[Holdings, lis
                 wanted[k] += [row] * list(places).count(row)
         holders = [(m, piece) for piece in _distinct(at_hand) for m in held.held_marks(piece.fingerprint)]
         for mark, piece in sorted(holders, key=lambda holder: held.ledger.last_place(holder[0])):
-            if held.ledger.last_place(mark) >= place or not any(wanted):
+            if held.ledger.last_place(mark) >= held.went_loose(entry_mark) or not any(wanted):
                 break
             for at, where in _matches(piece, keys):
                 for row, k in zip(at.tolist(), where.tolist(), strict=True):
@@ -231,7 +238,9 @@ def settled(held: Holdings, at_hand: Sequence[Available]) -> tuple[Holdings, lis
         last = max(i for i, e in enumerate(held.ledger) if e.action == "unlearned")
         missing.append(replace(held.ledger.entries[last], name="a file that was unlearned on trust long ago"))
     kept = {mark: places for mark, places in loose.items() if places}
-    return replace(held, out={mark: sorted(places) for mark, places in out.items() if places}, loose=kept), missing
+    since = {mark: held.went_loose(mark) for mark in kept}
+    gone = {mark: sorted(places) for mark, places in out.items() if places}
+    return replace(held, out=gone, loose=kept, since=since), missing
 
 
 def may_hold(held: Holdings, plan: Plan, missing: Iterable[Entry]) -> list[Entry]:
@@ -239,7 +248,7 @@ def may_hold(held: Holdings, plan: Plan, missing: Iterable[Entry]) -> list[Entry
     oldest = min((held.ledger.last_place(mark) for mark, places in plan.found.items() if places), default=None)
     if oldest is None:
         return []
-    return [entry for entry in missing if held.ledger.last_place(entry.fingerprint) > oldest]
+    return [entry for entry in missing if held.went_loose(entry.fingerprint) > oldest]
 
 
 def _asked(asked: Sequence[Available]) -> tuple[Array, Array, Array]:

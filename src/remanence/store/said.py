@@ -58,6 +58,7 @@ NOTES: dict[str, Test] = {
     "out": _dict_of(_list_of(_is_count)),
     "loose": _dict_of(_list_of(_is_count)),
     "merged": _dict_of(_is_count),
+    "since": _dict_of(_is_count),
 }
 TOGETHER = ("columns", "label", "targets", "ignored", "label kind")  # all of them, or none
 

@@ -6,6 +6,7 @@ A piece (a file, or a row group of a Parquet file) is known by its content. One 
 that fails half-way leaves the model as it was before that piece.
 """
 
+import re
 import time
 import warnings
 from collections import Counter
@@ -25,6 +26,8 @@ from remanence.store.piecewise import with_piece
 from remanence.store.wishes import Wishes
 from remanence.store.work import Work, batch_size, on_trial, working
 from remanence.streams.tables import Piece, Table, expand_paths, open_table
+
+CALLED_LIKE_A_NUMBER = re.compile(r"(.*[_ .-])?(id|idx|index|nr|no|row|rownum|unnamed)([_ :.-]*\d*)", re.IGNORECASE)
 
 
 class GrownFile(InputError):
@@ -49,13 +52,15 @@ class Report:
 
     files: dict[str, Counts] = field(default_factory=dict)
     seconds: float = 0.0
+    warnings: list[str] = field(default_factory=list)
 
     def total(self, what: str) -> int:
         return sum(getattr(counts, what) for counts in self.files.values())
 
     def to_dict(self) -> dict[str, Any]:
         totals = {what: self.total(what) for what in ("learned", "skipped", "dropped")}
-        return {**totals, "files": [{"file": name, **vars(counts)} for name, counts in self.files.items()]}
+        told = {"warnings": self.warnings} if self.warnings else {}
+        return {**totals, **told, "files": [{"file": name, **vars(counts)} for name, counts in self.files.items()]}
 
 
 class Lesson:
@@ -114,8 +119,11 @@ class Lesson:
         apart = model.pieces is not None
         learner, learned, dropped = clone(model.learner) if apart else on_trial(model.learner), 0, 0
         size = batch_size(learner, len(columns.features))
+        counting = counting_columns(columns) if not len(model.ledger) else {}  # at first sight
         for part in samples(piece, columns, self.drop):
-            check_new_labels(part.y, vars(learner).get("classes_", ()), self.drop, piece.name)
+            known = vars(model.learner if apart else learner).get("classes_", ())
+            check_new_labels(part.y, known, self.drop, piece.name)
+            counting = {j: name for j, name in counting.items() if _counts_rows(part.X[:, j], part.places)}
             for i in range(0, len(part.X), size):
                 with without_names():
                     learner.partial_fit(part.X[i : i + size], part.y[i : i + size])
@@ -125,7 +133,22 @@ class Lesson:
         taught = with_piece(model, mark, learner) if apart else replace(model, learner=learner)
         self.work.put(replace(taught, ledger=ledger, notes={**model.notes, **columns.to_notes()}))
         counts.learned, counts.dropped = counts.learned + learned, counts.dropped + dropped
+        self.report.warnings += [
+            f"the column {name!r} counts the rows of {piece.name} and was learned like a measurement; if it says "
+            f"nothing of the answer, begin anew without it"
+            for name in counting.values()
+        ]
         return columns
+
+
+def counting_columns(columns: Columns) -> dict[int, str]:
+    """Features that are called as if they numbered the rows, by their places."""
+    return {j: name for j, name in enumerate(columns.features) if CALLED_LIKE_A_NUMBER.fullmatch(name)}
+
+
+def _counts_rows(column: Any, places: Any) -> bool:
+    """Whether a column is 0, 1, 2, … or 1, 2, 3, …"""
+    return bool((column == places).all() or (column == places + 1).all())
 
 
 @contextmanager

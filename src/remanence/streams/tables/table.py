@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -122,8 +123,8 @@ class Table(ABC):
         if missing:
             raise InputError(
                 f"expected {self.path.name} to have the column{'s' if len(missing) > 1 else ''} "
-                f"{', '.join(map(repr, missing[:5]))}{' …' if len(missing) > 5 else ''}; it has "
-                f"{', '.join(map(repr, self.columns[:10]))}{' …' if len(self.columns) > 10 else ''}"
+                f"{', '.join(map(repr, missing[:5]))}{' …' if len(missing) > 5 else ''}; "
+                f"{_close(missing, self.columns)}it has {_first_and_last(self.columns)}"
             )
 
 
@@ -133,6 +134,18 @@ def refuse_twice(columns: Sequence[str], name: str) -> None:
     if twice:
         few = ", ".join(map(repr, sorted(twice)[:5])) + (" …" if len(twice) > 5 else "")
         raise InputError(f"expected column names that differ in {name}, got {few} more than once; rename them")
+
+
+def _close(missing: Sequence[str], columns: Sequence[str]) -> str:
+    close = get_close_matches(missing[0], columns, n=1)
+    return f"did you mean {close[0]!r}? " if close else ""
+
+
+def _first_and_last(names: Sequence[str], each: int = 5) -> str:
+    """A list of names, or its ends: labels often come last."""
+    if len(names) <= 2 * each:
+        return ", ".join(map(repr, names))
+    return f"{', '.join(map(repr, names[:each]))} … {', '.join(map(repr, names[-each:]))}"
 
 
 def open_table(path: Path | str) -> Table:

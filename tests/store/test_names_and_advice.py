@@ -1,0 +1,78 @@
+"""Column names that travel with a model, columns that are no features, and files that are not to be overwritten."""
+
+import numpy as np
+import pytest
+
+import remanence as rm
+from remanence.store import read
+from remanence.store.teaching import teach
+from remanence.store.wishes import Wishes
+
+from .test_teaching import KIND, sheet
+
+
+def test_a_model_taught_from_tables_knows_its_columns_in_python(tmp_path, rows):
+    pd = pytest.importorskip("pandas")
+    X, y = rows
+    for wishes in (KIND, Wishes("kind", features="random:20")):
+        m = tmp_path / f"m{wishes.features}"
+        teach(m, [sheet(tmp_path / "t.csv", X, y)], wishes)
+        assert "feature_names_in_" not in vars(read(m).learner)  # (as in files that were written before)
+        model = rm.load(m)
+        frame = pd.DataFrame(X, columns=list("abcd"))
+        assert list(model.feature_names_in_) == list("abcd") and model.score(frame, y) > 0.5
+        with pytest.raises(ValueError, match="feature names"):
+            model.predict(frame[frame.columns[::-1]])
+        rm.save(model, tmp_path / "saved")
+        with pytest.raises(ValueError, match="feature names"):
+            rm.load(tmp_path / "saved").predict(frame[frame.columns[::-1]])
+        (tmp_path / "saved").unlink()
+
+
+def test_a_column_without_a_name_is_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(",a,kind\n0,1.5,x\n1,2.5,y\n")
+    with pytest.raises(rm.InputError, match=r"a name for every column of t\.csv"):
+        teach(tmp_path / "m", [path], KIND)
+
+
+@pytest.mark.parametrize("name", ["id", "Index", "customer_id"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_column_that_counts_the_rows_is_told(tmp_path, name, first):
+    path = tmp_path / "t.csv"
+    path.write_text(f"{name},a,n,kind\n" + "".join(f"{i + first},{i * i},{i},{'xy'[i % 2]}\n" for i in range(9)))
+    report = teach(tmp_path / "m", [path], KIND)
+    assert len(report.warnings) == 1 and repr(name) in report.warnings[0]
+    path.write_text(path.read_text() + "99,1,1,x\n")
+    assert not teach(tmp_path / "m", [path], again=True).warnings  # only at first sight
+    assert not teach(tmp_path / "other", [path], KIND).warnings
+
+
+def test_a_missing_column_is_told_with_the_names_that_matter(tmp_path):
+    path = tmp_path / "Xy.npz"
+    np.savez(path, X=np.zeros((3, 40)), labels=np.arange(3), weight=np.ones(3))
+    with pytest.raises(rm.InputError, match=r"'label'.*did you mean 'labels'\?.*'X0'.*'weight'"):
+        teach(tmp_path / "m", [path], Wishes("label"))
+
+
+def test_a_damaged_or_newer_file_of_ours_is_not_overwritten(tmp_path, rows):
+    X, y = rows
+    m = tmp_path / "m"
+    teach(m, [sheet(tmp_path / "t.csv", X, y)], KIND)
+    good, model = m.read_bytes(), rm.load(m)
+    newer = good.replace(b'"format":"1"', b'"format":"9"')
+    assert newer != good
+    damaged = [newer, good[:400]]
+    for place in (0, 8, 12, 30, 110, 130, 200):
+        content = bytearray(good)
+        content[place] ^= 1
+        damaged.append(bytes(content))
+    for content in damaged:
+        m.write_bytes(content)
+        with pytest.raises(rm.FileError, match="ledger"):
+            rm.save(model, m)
+        assert m.read_bytes() == content
+    for content in (b"", b"something else", b"\x80\x04pickled"):
+        m.write_bytes(content)
+        rm.save(model, m)
+        m.unlink()
