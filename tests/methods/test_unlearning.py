@@ -317,5 +317,11 @@ def test_no_word_for_ordinary_rows_columns_that_are_new_or_rows_that_fade():
     more[:, 4] = 1e9  # a column that was zero so far
     m.update(state, more, Y)
     m.update(m.init(5, 2), 1e12 * X, Y)
+    for model in (
+        rm.ContinualRegressor(),
+        rm.ContinualRegressor(rm.RLS("auto")),
+    ):  # 0.1 − its mean is no number's worth
+        start = np.column_stack([X[:, 0], np.full(300, 0.1)])
+        model.partial_fit(start[:297], Y[:297]).partial_fit(X[:, [0, 3]], Y)
     fading = rm.RLS(forget=0.9)
     fading.update(fading.update(fading.init(5, 2), X, Y), 1e9 * X, Y)

@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from remanence.checks import Array, check_block, check_count, check_result, check_start, quiet, read_only
+from remanence.errors import InputError
 from remanence.memory.root import take_outputs
 from remanence.memory.subspace import nothing
 from remanence.memory.window import Everything, Window, correction, nothing_seen
 from remanence.methods.protocol import Method
 from remanence.methods.steps import check_step, resolve
 
+LARGEST_BUFFER = 10_000
 DEPENDENT = 1e-6  # squared pivots below this share are solved without a Gram matrix: it would lose too many digits
 
 
@@ -56,6 +58,11 @@ class APA(Method[APAState]):
     def __post_init__(self) -> None:
         if self.buffer is not None:
             check_count(self.buffer, "buffer", low=0, hint="None keeps all samples")
+            if self.buffer > LARGEST_BUFFER:
+                raise InputError(
+                    f"expected a buffer of at most {LARGEST_BUFFER} samples, whose products are kept, "
+                    f"got {self.buffer}; buffer=None keeps all samples in the directions they span"
+                )
         object.__setattr__(self, "step", check_step(self.step))
 
     def init(self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64) -> APAState:
@@ -111,7 +118,7 @@ def _walk(W: Array, past: Window, X: Array, Y: Array, steps: Array, buffer: int,
     for Z, T, first, offset in stretches:
         skip, given, found = 0, steps[offset:], errors[offset:]
         while first + skip < len(Z):
-            stop = apa_walk(W, Z, T, first, buffer, given, found, skip, bound)
+            stop = apa_walk(W, Z, T, first, min(buffer, len(Z)), given, found, skip, bound)
             if stop < len(Z):  # nearly dependent constraints: solve this one with care
                 rows = slice(max(0, stop - buffer), stop + 1)
                 left = T[rows] - Z[rows] @ W.T

@@ -49,22 +49,27 @@ def check_loss(loss: float, dtype: np.dtype[Any]) -> None:
         )
 
 
-def usual(data: Root) -> tuple[float, float]:
+def usual(data: Root, prior: float) -> tuple[float, float]:
     """Sums of squares of X and of Y that are nothing to look at beside these data: a cheap bound, and too low."""
-    x = float(np.abs(data.factor.diagonal()).min())
+    x = float(np.abs(data.factor.diagonal()).min()) ** 2 + prior
     y = float((np.einsum("ij,ij->j", data.target, data.target) + data.rest).min())
-    return (LARGE * x) ** 2, LARGE**2 * y
+    return LARGE**2 * x, LARGE**2 * y
 
 
-def warn_of_large_rows(data: Root, X: Array, Y: Array) -> None:
-    """Warn of rows that, once folded in, can hardly be taken out again: much larger than all rows before."""
+def warn_of_large_rows(data: Root, X: Array, Y: Array, prior: float) -> None:
+    """Warn of rows that, once folded in, can hardly be taken out again: much larger than all rows before.
+
+    Where less than the prior, or than rounding, was known of a column, there is nothing to lose.
+    """
     new = np.append(sums_of_squares(X), sums_of_squares(Y))
     d = len(data.factor)
     seen = np.append(np.diag(data.factor).astype(np.float64) ** 2, sums_of_squares(data.target) + data.rest)
     suspect = np.flatnonzero(new > LARGE**2 * seen)  # (the diagonal is a part of the column, and cheap)
     features = suspect[suspect < d]
     seen[features] = sums_of_squares(data.factor[:, features])
-    suspect = suspect[(seen[suspect] > 0) & (new[suspect] > LARGE**2 * seen[suspect])]
+    floor = np.append(np.full(d, prior), np.zeros(len(new) - d))
+    told = (seen > np.finfo(float).eps * seen[:d].max()) | (np.arange(len(new)) >= d) & (seen > 0)
+    suspect = suspect[told[suspect] & (new[suspect] > LARGE**2 * (seen + floor)[suspect])]
     if len(suspect):
         times = float(np.sqrt((new[suspect] / seen[suspect]).max()))
         warnings.warn(

@@ -8,7 +8,10 @@ With y ~ N(Xθ⁰, σ²(I + XXᵀ/λ)), σ² at its best value for each λ, and 
 import numpy as np
 
 from remanence.checks import Array
+from remanence.errors import NumericalError
 from remanence.memory.root import Root
+
+SMALLEST = 1e-280  # the square of a strength; ridges down to 1e-14 of it are tried
 
 
 def best_ridge(data: Root, start: Array, free: int, rows: float) -> float:
@@ -23,9 +26,15 @@ def ridge_of_largest_evidence(s: Array, power: Array, rest: Array, rows: float) 
     """The λ that maximises (E) for strengths s (r,), squared targets (r, c) along them and the rest (c,)."""
     from scipy.optimize import minimize_scalar
 
-    top = float(s.max(initial=0.0)) ** 2
-    if top == 0 or rows <= 0:
+    largest = float(s.max(initial=0.0))
+    if largest == 0 or rows <= 0:
         return 1.0  # nothing was learned that could tell
+    top = largest**2
+    if not top > SMALLEST:
+        raise NumericalError(
+            f"expected features whose squares can be told from zero, to choose a ridge for them, got features of size "
+            f"{largest:.0e}; rescale them"
+        )
     outputs = power.shape[1]
     rest = rest + 1e-12 * (rest + power.sum(axis=0)) + np.finfo(float).tiny  # an exact fit must not want λ = 0
 

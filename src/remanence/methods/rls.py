@@ -7,6 +7,7 @@ the prior λβᵗ. The factor of the data alone is the memory; the prior joins w
 constraints (Lemma 1: the same as ICL); that is rls_exact.py.
 """
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -24,19 +25,22 @@ from remanence.checks import (
     quiet,
     read_only,
 )
-from remanence.errors import InputError
+from remanence.errors import InputError, NumericalError
 from remanence.memory import lost
 from remanence.memory import root as roots
 from remanence.memory.root import Root, sums_of_squares, take_outputs
 from remanence.memory.tracking import Tracker, stretch
 from remanence.memory.waiting import Store, Waiting
 from remanence.methods.fading import Fading
+from remanence.methods.memory_limit import check_memory
 from remanence.methods.precision import check_loss, precision_loss, usual, warn_of_large_rows
 from remanence.methods.ridge import best_ridge
 from remanence.methods.rls_exact import Exact, track_exact
 from remanence.methods.rls_state import Known, Owner, RLSState
 from remanence.methods.soft import SoftMethod
 
+NEWEST = 4  # rows that must weigh more than the prior, however much is forgotten
+FAITHFUL = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e3}  # how many times more
 RENEWED = 100.0  # a prior that has faded to nothing is put back to this many times what counts as nothing
 
 
@@ -78,10 +82,13 @@ class RLS(SoftMethod):
     memory = "d² + dc"
 
     def __post_init__(self) -> None:
+        hint = 'a small positive number, "auto", or forget=0 for exact constraints'
         if not (isinstance(self.ridge, str) and self.ridge == "auto"):
-            check_number(self.ridge, "ridge", hint='a small positive number, "auto", or forget=0 for exact constraints')
-        check_number(self.forget, "forget", closed=True, hint="1 keeps everything, 0.99 fades, 0 is exact constraints")
-        check_number(self.floor, "floor", closed=True, hint="0 lets all of the prior fade with the samples")
+            object.__setattr__(self, "ridge", check_number(self.ridge, "ridge", hint=hint))
+        hint = "1 keeps everything, 0.99 fades, 0 is exact constraints"
+        object.__setattr__(self, "forget", check_number(self.forget, "forget", closed=True, hint=hint))
+        hint = "0 lets all of the prior fade with the samples"
+        object.__setattr__(self, "floor", check_number(self.floor, "floor", closed=True, hint=hint))
 
     # Learning
 
@@ -90,6 +97,8 @@ class RLS(SoftMethod):
         check_free(free, features)
         if self.forget == 0:
             return Exact.begin(start)
+        self._check_forget(features, start.dtype)
+        check_memory(2 * features**2 * start.dtype.itemsize, features)
         return self._fresh(roots.empty(features, outputs, dtype), start, 0, self.ridge, free)
 
     @quiet
@@ -185,7 +194,13 @@ class RLS(SoftMethod):
         """The minimum of the objective (RLS), summed over the outputs."""
         state = self._soft(state, "loss")
         scaled = float(self._posterior(state).rest.sum())
-        return scaled * float(np.exp(-min(np.log(self.forget), 0.0) * state.count)) if scaled else 0.0
+        loss = scaled * float(np.exp(-min(np.log(self.forget), 0.0) * state.count)) if scaled else 0.0
+        if not np.isfinite(loss):
+            raise NumericalError(
+                f"the objective weighs the newest of {state.count} rows by 1/{self.forget:g}^{state.count}, and is "
+                f"larger than a number can be; compare the errors that `track` returns, or use a forget nearer to 1"
+            )
+        return loss
 
     @quiet
     def evidence(self, state: Any) -> float:
@@ -330,6 +345,16 @@ class RLS(SoftMethod):
             store.attach(*base)
         return RLSState(data, Waiting(store), start, count, ridge, free, Known(), Owner(shared))
 
+    def _check_forget(self, features: int, dtype: np.dtype[Any]) -> None:
+        """Refuse a forget with which the prior, which never fades to nothing, would outweigh one of the newest rows."""
+        nothing = RENEWED * roots.faint(1.0, dtype) * FAITHFUL[dtype]
+        least = nothing ** (1 / max(min(features, NEWEST) - 1, 1))
+        if features > 1 and self.forget < least:
+            raise InputError(
+                f"expected forget to be 0 or at least {least:.1g} in {dtype}, got {self.forget:g}: the newest rows but "
+                f"{NEWEST - 1} would weigh less than rounding; forget=0 meets every sample exactly"
+            )
+
     def _recursive(self, state: RLSState) -> bool:
         """Whether the prior fades as the rows do, so that new rows can join an old solution."""
         return state.ridge != "auto" and (self.floor == 0 or self.forget >= 1)
@@ -337,7 +362,15 @@ class RLS(SoftMethod):
     def _prior(self, state: RLSState, count: int, data: Root) -> float:
         """The weight of the prior: it fades like the rows, down to `floor`, and never to nothing."""
         nothing = RENEWED * data.faint() if self.forget < 1 else data.least()
-        return max(self.ridge_of(state) * self._fading.prior(count), self.floor, nothing)
+        ridge = self.ridge_of(state)
+        if self.forget >= 1 and nothing > ridge:
+            warnings.warn(
+                f"ridge={ridge:.3g} cannot be told from none beside data of this size in {data.dtype}; {nothing:.3g} "
+                f"is in force; rescale the features, or use a larger ridge",
+                UserWarning,
+                stacklevel=2,
+            )
+        return max(ridge * self._fading.prior(count), self.floor, nothing)
 
     def _anchored(self, state: RLSState, base: Root, held: float) -> tuple[Root, float]:
         """A root whose prior has faded to nothing, with one that counts again: unseen directions stay solvable."""
@@ -386,12 +419,13 @@ class RLS(SoftMethod):
         """Warn of rows that will be hard to take out again; single rows are looked at when they are folded in."""
         if self.forget != 1 or state.count == state.waiting.count:
             return
+        prior = 0.0 if state.ridge == "auto" else float(state.ridge)
         store, flat = state.waiting.store, (X.ravel(order="K"), Y.ravel(order="K"))
         x, y = (float(np.vdot(v, v)) for v in flat)
         if store.usual is None or not (x <= store.usual[0] and y <= store.usual[1]):
-            store.usual = usual(state.data)
+            store.usual = usual(state.data, prior)
         if not (x <= store.usual[0] and y <= store.usual[1]):
-            warn_of_large_rows(state.data, X, Y)
+            warn_of_large_rows(state.data, X, Y, prior)
 
     def _folded(
         self,
