@@ -108,6 +108,14 @@ def test_solving_whitening_and_the_determinant():
     assert empty(3, 1).logdet() == -np.inf
 
 
+def test_the_determinant_is_summed_in_double_precision_whatever_the_root():
+    X, Y, _ = rows(12, n=900, d=300)
+    root = empty(300, 2, np.float32).folded(X.astype(np.float32), Y.astype(np.float32))
+    exact = 2 * sum(np.log(np.abs(np.diag(root.factor).astype(np.longdouble))))
+    assert root.logdet() == pytest.approx(float(exact), rel=1e-13)
+    assert Root(np.diag([3.0, -2.0]), np.zeros((2, 1)), np.zeros(1)).logdet() == pytest.approx(2 * np.log(6), rel=1e-15)
+
+
 def test_a_singular_root_says_so():
     with pytest.raises(NumericalError, match="ridge"):
         empty(3, 1).folded(np.eye(3)[:2], np.ones((2, 1))).solve()

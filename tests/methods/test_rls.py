@@ -165,6 +165,20 @@ def test_free_columns_with_forgetting_and_a_start_are_unpenalised():
         assert relative(m.weights(state), oracle(X, Y, 5.0, forget, start, free=2)) < 1e-10
 
 
+@pytest.mark.parametrize(("d", "goes_along"), [(380, False), (384, False), (400, True)])
+def test_a_known_solution_goes_along_only_where_folding_it_too_is_cheaper(d, goes_along):
+    """128 new rows: a second fold of them costs less than joining data and prior again where 3 · 128 < d."""
+    rng = np.random.default_rng(d)
+    X, Y = rng.standard_normal((d + 228, d)), rng.standard_normal((d + 228, 1))
+    m = rm.RLS(0.5)
+    state = m.update(m.init(d, 1), X[: d + 100], Y[: d + 100])
+    m.weights(state)
+    state = m.update(state, X[d + 100 :], Y[d + 100 :])
+    assert (state.waiting.store.base is not None) == goes_along
+    expected = np.linalg.solve(X.T @ X + 0.5 * np.eye(d), X.T @ Y)
+    assert relative(m.weights(state), expected) < 1e-9
+
+
 def test_before_any_row_the_weights_are_the_start():
     start = np.random.default_rng(5).standard_normal((4, 2))
     for m in (rm.RLS(), rm.RLS("auto"), rm.RLS(forget=0.9), rm.RLS(forget=1.1), rm.RLS(forget=0), rm.RLS(1e-12)):

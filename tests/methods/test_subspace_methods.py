@@ -172,3 +172,13 @@ def test_the_tolerance_decides_what_is_new():
     for tolerance, rank in ((1e-9, 2), (1e-6, 2), (1e-4, 1)):
         for m in (rm.ICL(tolerance), rm.ORFit(tolerance=tolerance), rm.OGD(1.0, tolerance)):
             assert m.update(m.init(2, 1), X, Y).past.rank == rank
+
+
+@pytest.mark.parametrize(("tolerance", "new"), [(1e-9, True), (1e-5, True), (1e-3, False), (0.1, False)])
+def test_the_tolerance_of_icl_decides_what_counts_as_new(tolerance, new):
+    """The second sample points 1e-4 out of the direction of the first."""
+    X, Y = np.array([[1.0, 0.0], [1.0, 1e-4]]), np.array([[1.0], [2.0]])
+    m = rm.ICL(tolerance=tolerance)
+    state = m.update(m.init(2, 1), X, Y)
+    assert state.past.rank == 1 + new
+    np.testing.assert_allclose(m.weights(state)[:, 0], [1.0, 1e4] if new else [1.0, 0.0], rtol=1e-9)

@@ -86,6 +86,7 @@ def unlearn_in_some_order(seed, dtype):
     return worst, refused
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("seed", range(10))
 def test_any_order_of_unlearning_equals_never_having_seen_the_rows(seed, dtype):

@@ -69,6 +69,8 @@ def warn_of_large_rows(data: Root, X: Array, Y: Array, prior: float) -> None:
     seen[features] = sums_of_squares(data.factor[:, features])
     floor = np.append(np.full(d, prior), np.zeros(len(new) - d))
     told = (seen > np.finfo(float).eps * seen[:d].max()) | (np.arange(len(new)) >= d) & (seen > 0)
+    if data.lost is not None:
+        told &= seen > TOLD * data.lost**2
     suspect = suspect[told[suspect] & (new[suspect] > LARGE**2 * (seen + floor)[suspect])]
     if len(suspect):
         times = float(np.sqrt((new[suspect] / seen[suspect]).max()))
