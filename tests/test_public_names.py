@@ -67,7 +67,8 @@ CALLS = {
 }
 CALLS_OF_RLS = {
     "init": ["features", "outputs", "start", "dtype", "free"],
-    "remove": ["state", "X", "Y"],
+    "remove": ["state", "X", "Y", "accept_loss"],
+    "precision_loss": ["state"],
     "merge": ["a", "b"],
     "variance": ["state", "X"],
     "loss": ["state"],
