@@ -33,7 +33,7 @@ from remanence.methods.protocol import Method
 from remanence.methods.soft import SoftMethod
 
 FORM = ("state_", "method_", "offset_")  # in which form a model is held; another form can be the same model
-LARGEST_REPEAT = 1 << 27  # numbers that samples repeated by their weights may take
+LARGEST_REPEAT = 1 << 25  # numbers that samples repeated by their weights may take
 
 
 class ContinualEstimator(OneValue):
@@ -247,6 +247,7 @@ class ContinualEstimator(OneValue):
         now = self._with(attributes.copy())
         if "state_" not in now.__dict__:
             check_is_fitted(self, "state_")
+        now._check_unchanged()
         method = now._method()
         if method is not now.method_ and method != now.method_:
             taught = now.method_
@@ -255,6 +256,20 @@ class ContinualEstimator(OneValue):
             now.state_, now.method_ = method.with_ridge(now.state_, method.ridge), method
             attributes.update(now._form())
         return now
+
+    def _check_unchanged(self) -> None:
+        """Refuse settings that are not those the state was made with, other than the method's own."""
+        check_bool(self.fit_intercept, "fit_intercept")
+        for name, same in (
+            ("fit_intercept", bool(self.fit_intercept) == ("offset_" in self.__dict__)),
+            ("features", (self.features is not None) == ("features_fingerprint_" in self.__dict__)),
+            ("dtype", self._dtype() == self.method_.template(self.state_).dtype),
+        ):
+            if not same:
+                got = self.get_params(False)[name]
+                raise InputError(
+                    f"expected {name} as it was when this model learned, got {got!r:.60}; set it back, or fit anew"
+                )
 
     def _form(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in FORM if name in self.__dict__}

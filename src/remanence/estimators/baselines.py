@@ -54,6 +54,10 @@ class _Baseline(ClassifierMixin, OneValue, ABC):  # type: ignore[misc]
         rows = now._asked(X)
         return np.asarray(now.classes_[now._answers(rows)])
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose label is right."""
+        return float(refused_as_input_error(super().score, X, y, sample_weight))
+
     @abstractmethod
     def _check_settings(self) -> None: ...
 

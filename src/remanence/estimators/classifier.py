@@ -14,7 +14,7 @@ from remanence.checks import Array, check_number, check_result, quiet
 from remanence.errors import InputError
 from remanence.estimators.base import ContinualEstimator, positive
 from remanence.estimators.settings import check_word
-from remanence.estimators.validation import check_labels, check_same_kind, united
+from remanence.estimators.validation import check_labels, check_same_kind, refused_as_input_error, united
 from remanence.methods.protocol import Method
 
 
@@ -157,6 +157,10 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
             scores = scores / np.maximum(share * len(share), np.finfo(float).tiny)
             check_result(scores)
         return scores
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose label is right."""
+        return float(refused_as_input_error(super().score, X, y, sample_weight))
 
     @property
     def coef_(self) -> Array:

@@ -8,7 +8,7 @@ from sklearn.base import RegressorMixin
 from remanence.checks import Array
 from remanence.errors import InputError
 from remanence.estimators.base import ContinualEstimator, positive
-from remanence.estimators.validation import check_targets
+from remanence.estimators.validation import check_targets, refused_as_input_error
 from remanence.methods.protocol import Method
 
 
@@ -65,7 +65,7 @@ class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[mi
         Y, flat = check_targets(y, len(X), self._dtype())
         if fresh:
             self._flat = flat
-        elif Y.shape[1] != (outputs := self._method().outputs(self.state_)):
+        elif Y.shape[1] != (outputs := self._method().template(self.state_).shape[1]):
             raise InputError(f"expected y with {outputs} outputs as before, got {Y.shape[1]}")
         weights = self._check_weights(sample_weight, X)
         return positive(self._design(X, fresh, recentre), Y, weights)
@@ -81,6 +81,10 @@ class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[mi
             return mean[:, 0] if now._flat else mean
         std = np.sqrt(now._soft("return_std").variance(now.state_, design))
         return (mean[:, 0], std[:, 0]) if now._flat else (mean, std)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R², the share of the variance of y that is explained."""
+        return float(refused_as_input_error(super().score, X, y, sample_weight))
 
     @property
     def coef_(self) -> Array:

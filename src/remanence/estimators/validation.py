@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from remanence.checks import Array, check_finite, check_numbers, check_unmasked
-from remanence.errors import InputError
+from remanence.errors import FileError, InputError, MissingDependency, NumericalError
 
 LONGEST_LABELS = 1 << 28  # characters that all labels of a block may take, each as wide as the longest
 KINDS = {"i": "numbers", "u": "numbers", "f": "numbers", "b": "booleans", "U": "text"}
@@ -22,7 +22,7 @@ def refused_as_input_error(check: Any, *args: Any, **kwargs: Any) -> Any:
     """The result of a check; what it refuses is refused as an InputError."""
     try:
         return check(*args, **kwargs)
-    except (InputError, NotFittedError):
+    except (FileError, InputError, MissingDependency, NotFittedError, NumericalError):
         raise
     except TypeError as error:
         raise InputTypeError(f"{error}; convert the input to an array of real numbers first") from None

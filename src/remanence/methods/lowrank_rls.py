@@ -156,8 +156,8 @@ class LowRankRLS(SoftMethod):
         seen = self._spectrum(state)
         return seen.rows(), np.full(len(seen.basis), seen.strength.max(initial=0.0))
 
-    def outputs(self, state: LowRankState) -> int:
-        return int(state.start.shape[1])
+    def template(self, state: LowRankState) -> Array:
+        return state.start
 
     @quiet
     def settled(self, state: LowRankState) -> LowRankState:

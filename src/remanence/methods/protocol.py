@@ -42,9 +42,9 @@ class Method(ABC, Generic[State]):
     def with_outputs(self, state: State, sources: Array) -> State:
         """The state whose output j is output sources[j], or where that is -1 one whose targets were all zero so far."""
 
-    def outputs(self, state: State) -> int:
-        """The number of outputs of a state."""
-        return int(self.weights(state).shape[1])
+    def template(self, state: State) -> Array:
+        """An array of the shape (features, outputs) and the precision of the weights, without solving for them."""
+        return self.weights(state)
 
     def settled(self, state: State) -> State:
         """The same state without rows that wait to be folded in, which a file must not hold."""
