@@ -10,6 +10,7 @@ one direction before it is believed. torch is never imported here: a torch funct
 import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -60,16 +61,16 @@ def check_value(value: Any, name: str) -> Array:
 def _evaluated(function: Function, theta: Array, name: str) -> tuple[Array, bool]:
     """f(θ), and whether f is a function of arrays and not of tensors."""
     torch = sys.modules.get("torch")
+    if torch is None:
+        return check_value(function(theta.copy()), name), True
     try:
         with warnings.catch_warnings():
-            if torch is not None:  # which does not like to meet an array
-                warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)  # torch does not like to meet an array
             value = function(theta.copy())
-        if torch is None or not isinstance(value, torch.Tensor):
+        if not isinstance(value, torch.Tensor):
             return check_value(value, name), True
     except (TypeError, AttributeError, RuntimeError):
-        if torch is None:
-            raise
+        pass
     found = torch.atleast_1d(function(torch.tensor(theta, dtype=torch.float64)))
     return check_value(found.detach().numpy(), name), False
 
@@ -84,8 +85,7 @@ def _by_torch(function: Function, jacobian: Function | None, theta: Array) -> An
 def _slope(function: Function, theta: Array, value: Array, minus: Minus) -> Array:
     slope = _complex_step(function, theta, len(value))
     if slope is not None:
-        along = 0.3 + 0.7 * np.modf(np.arange(1, len(theta) + 1) * 0.6180339887498949)[0]  # no entry is zero
-        v = along * STEP * (1 + np.abs(theta))
+        v = _along(len(theta)) * STEP * (1 + np.abs(theta))
         ahead, behind = (np.atleast_1d(np.asarray(function(theta + s * v), dtype=np.float64)) for s in (1, -1))
         difference = minus(ahead, behind) / 2
         if np.allclose(
@@ -99,6 +99,12 @@ def _slope(function: Function, theta: Array, value: Array, minus: Minus) -> Arra
         ahead, behind = (np.atleast_1d(np.asarray(function(theta + s * h), dtype=np.float64)) for s in (1, -1))
         columns.append(minus(ahead, behind) / ((theta + h)[k] - (theta - h)[k]))  # (J2)
     return np.stack(columns, axis=1)
+
+
+@cache
+def _along(d: int) -> Array:
+    """A direction with no zero entry."""
+    return np.asarray(0.3 + 0.7 * np.modf(np.arange(1, d + 1) * 0.6180339887498949)[0])
 
 
 def _complex_step(function: Function, theta: Array, m: int) -> Array | None:

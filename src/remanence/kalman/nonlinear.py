@@ -99,7 +99,8 @@ def extended(
             point = known.mean
             again, slope = linearized_at(f[t], df[t], point, "observe", minus)
             known, surprise = before.conditioned(slope, minus(y[t, :rows], again) + slope @ point, noise)  # (E3)
-        X[t, :rows], expected[t, :rows] = slope, np.where(np.isnan(error), value, y[t, :rows] - error)
+        X[t, :rows] = slope
+        expected[t, :rows] = value if r[t] is None else np.where(np.isnan(error), value, y[t, :rows] - error)
         if not np.isfinite(known.mean).all():
             raise NumericalError(f"the extended filter overflowed at step {t}; start nearer, or use a smaller Q")
         results.append((known, before, surprise.loglik))
