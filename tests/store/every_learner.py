@@ -23,6 +23,12 @@ def taught(method, ask=True):
     return method, method.update(state, X[8:], Y[8:])
 
 
+def corrected():
+    X, Y = data()
+    method, state = taught(rm.RLS(0.5))
+    return method, method.remove(state, X[:2], Y[:2])
+
+
 def in_float32(method):
     X, Y = data()
     return method, method.update(method.init(3, 2, dtype=np.float32), X, Y)
@@ -79,6 +85,7 @@ PLAIN = {
     "ORFit": lambda: taught(rm.ORFit()),
     "ORFit, rank": lambda: taught(rm.ORFit(2)),
     "RLS": lambda: taught(rm.RLS(0.5)),
+    "RLS, corrected": corrected,
     "RLS, auto": lambda: taught(rm.RLS("auto")),
     "RLS, forget": lambda: taught(rm.RLS(0.5, 0.9)),
     "RLS, exact": constrained,

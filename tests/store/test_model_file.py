@@ -126,3 +126,19 @@ def test_a_wide_model_is_written_as_a_triangle(tmp_path):
     rm.save((method, state), tmp_path / "m")
     assert (tmp_path / "m").stat().st_size < 1.1 * 8 * 1000 * 1001 / 2
     assert method.weights(rm.load(tmp_path / "m")[1]).tobytes() == method.weights(state).tobytes()
+
+
+def test_a_file_that_may_keep_a_ledger_is_not_overwritten_by_a_bare_learner(tmp_path, small):
+    """A flipped bit in the header, or a newer format, hides the ledger; it is there all the same."""
+    path = tmp_path / "m"
+    write(path, ModelFile(small, Ledger((Entry(content_fingerprint("a"), "a", 3),))))
+    content = path.read_bytes()
+    for damaged in (content.replace(b'"format":"1"', b'"format":"2"'), content.replace(b'"notes"', b'"motes"')):
+        assert damaged != content
+        path.write_bytes(damaged)
+        with pytest.raises(rm.FileError, match="damaged or newer so that it may"):
+            rm.save(small, path)
+        assert path.read_bytes() == damaged
+    path.write_bytes(b"a,b\n1,2\n")  # what is no model file has none
+    rm.save(small, path)
+    assert rm.load(path).n_seen_ == small.n_seen_

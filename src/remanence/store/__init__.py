@@ -71,7 +71,7 @@ def load(path: str | Path, features: Any = None, model: Any = None) -> Any:
 def named(model: ModelFile) -> Any:
     """The learner, with the names of its columns where it was taught from tables: others are then refused."""
     learner, columns = model.learner, model.notes.get("columns")
-    known = {} if type(learner) is tuple else vars(learner)
+    known = getattr(learner, "__dict__", {})  # (pairs and results of rm.kalman have no names)
     if columns is not None and "feature_names_in_" not in known and known.get("n_features_in_") == len(columns):
         learner.feature_names_in_ = np.array(columns, dtype=object)
     return learner

@@ -175,6 +175,15 @@ def test_names_with_parts_of_a_path_do_not_go_into_an_npz(tmp_path, name):
         list(encoded(tmp_path / "o.npz", [{name: np.ones(2)}]))
 
 
+def test_text_that_is_none_does_not_go_into_a_table(tmp_path, pq):
+    import pyarrow as pa
+
+    damaged = pa.array([b"\xa2"]).view(pa.string())
+    for ending, column in (("csv", np.array(["\ud800"])), ("csv", damaged), ("npz", damaged)):
+        with pytest.raises(InputError, match="expected text that can be written"):
+            list(encoded(tmp_path / f"o.{ending}", [{"a": column}]))
+
+
 # CSV
 
 

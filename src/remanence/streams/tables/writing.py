@@ -20,11 +20,13 @@ Block = Mapping[str, Any]
 
 
 def encoded(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
-    """The bytes of the file, part by part; text that no file can hold (half a character) is refused."""
+    """The bytes of the file, part by part; what is no text (half a character, damaged bytes) is refused."""
     try:
         yield from WRITERS[ending(path)](path, blocks)
-    except UnicodeEncodeError as problem:
-        raise InputError(f"expected text that can be written to {path.name}, got {problem.object[:60]!r}") from None
+    except Exception as problem:
+        if isinstance(problem, UnicodeError) or type(problem).__module__.startswith("pyarrow"):
+            raise InputError(f"expected text that can be written to {path.name}, got {problem}") from None
+        raise
 
 
 def ending(path: Path) -> str:
