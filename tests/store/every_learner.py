@@ -207,8 +207,10 @@ def _use_pair(method, state):
 
 
 def _use_estimator(learner):
-    if vars(learner).get("epochs", 1) > 100:  # it works as long as it is asked to
+    if vars(learner).get("epochs", 1) > 100:  # it works as long, and takes as much, as it is asked to
         learner.epochs = 100
+    if "state_" not in vars(learner) and getattr(vars(learner).get("features"), "width", 0) > 500:
+        learner.features = None
     width = vars(learner).get("n_features_in_", 3)
     X, _ = data(3, 4, width)
     if "classes_" in vars(learner):
