@@ -121,14 +121,3 @@ def test_recurring_tasks_are_solved_as_soon_as_the_buffer_holds_them_all():
     _, errors = m.track(m.init(9, 1), X, X @ truth)
     assert np.abs(errors[4:]).max() < 1e-12
     assert np.abs(errors[:4]).min() > 1e-3
-
-
-@pytest.mark.parametrize("buffer", [10**6, 10**11, 10**30])
-def test_a_buffer_larger_than_all_rows_takes_no_memory_for_rows_that_never_come(buffer):
-    rng = np.random.default_rng(0)
-    X, Y = rng.standard_normal((9, 12)), rng.standard_normal((9, 2))
-    states = []
-    for size in (20, buffer):
-        method = rm.APA(size, 0.7)
-        states.append(method.update(method.update(method.init(12, 2), X[:4], Y[:4]), X[4:], Y[4:]))
-    assert (states[0].W == states[1].W).all()
