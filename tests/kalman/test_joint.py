@@ -154,6 +154,9 @@ def test_a_covariance_that_repeats_bit_by_bit_is_kept_at_once(small, monkeypatch
     model = kalman.LinearGaussian(np.zeros((2, 2)), np.eye(2), np.eye(2), np.eye(2), np.zeros(2), 3 * np.eye(2))
     assert compute(model, np.ones((9, 2), bool), "covariance").settled == 2  # steps 1 and 2 are the same
     assert compute(model, np.ones((9, 2), bool), "covariance", steady=False).settled == 9
+    there = np.ones((9, 2), bool)
+    there[7, 0] = False  # an answer that is missing: what was settled before it is not any more
+    assert compute(model, there, "covariance").settled == 9
 
 
 @pytest.mark.parametrize("small", [100, 0])
