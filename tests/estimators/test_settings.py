@@ -116,22 +116,21 @@ def test_learning_a_row_does_not_solve_the_model():
 HUGE = [2.0**62, 1e12, 2.0**60, 1e300, 2.0**63, 1e9]
 
 
-@pytest.mark.parametrize("method", ["rm.APA(buffer=2)", "rm.ICL()", "rm.OGD(0.01)", "rm.ORFit(2)", "rm.Kalman(0.1)"])
-def test_huge_weights_are_refused_by_methods_that_learn_sample_by_sample(method):
+def test_huge_weights_are_refused_by_methods_that_learn_sample_by_sample():
     """In another process: before, repeating a row 2^62 times was a segmentation fault."""
     code = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 import numpy as np, remanence as rm
 X, y = np.arange(36.0).reshape(12, 3), np.arange(12.0)
-model = rm.ContinualRegressor({method})
-for weight in {HUGE}:
-    try:
-        model.fit(X, y, sample_weight=np.full(12, weight))
-        print("accepted", weight)
-    except rm.InputError as refusal:
-        print("refused" if "sum to at most" in str(refusal) else refusal)
+for method in (rm.APA(buffer=2), rm.ICL(), rm.OGD(0.01), rm.ORFit(2), rm.Kalman(0.1)):
+    for weight in {HUGE}:
+        try:
+            rm.ContinualRegressor(method).fit(X, y, sample_weight=np.full(12, weight))
+            print("accepted", weight)
+        except rm.InputError as refusal:
+            print("refused" if "sum to at most" in str(refusal) else refusal)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-500:]
-    assert done.stdout.split() == ["refused"] * len(HUGE)
+    assert done.stdout.split() == ["refused"] * 5 * len(HUGE)

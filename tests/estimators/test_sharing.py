@@ -123,7 +123,7 @@ CLASSIFIERS = {
 def test_answers_while_new_classes_are_taught_belong_to_one_state(name):
     """New classes go in front of the old ones, so that a label of the wrong state is a wrong label."""
     rng = np.random.default_rng(1)
-    made, steps = CLASSIFIERS[name], 40
+    made, steps = CLASSIFIERS[name], 25
     X, asked = rng.standard_normal((4 * steps, 5)), rng.standard_normal((3, 5))
     y = np.repeat(np.arange(steps)[::-1], 4)
     names = ["predict", "decision_function"]
