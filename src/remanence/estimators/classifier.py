@@ -152,7 +152,7 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
     @quiet
     def _class_scores(self, X: Any) -> Array:
         scores = self._scores(self._design(self._check_X(X, reset=False)))
-        if self.prior == "uniform":
+        if check_word(self.prior, "prior", ("seen", "uniform")) == "uniform":
             share = self.class_count_ / self.class_count_.sum()
             scores = scores / np.maximum(share * len(share), np.finfo(float).tiny)
             check_result(scores)
