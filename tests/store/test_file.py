@@ -79,8 +79,8 @@ def test_damage_and_truncation_are_told_apart(content):
 
 def test_a_newer_format_is_named(small):
     words, arrays = parse(content_of(small))
-    newer = b"".join(map(bytes, packed({k: v for k, v in words.items() if k != "sha256"} | {"format": "2"}, arrays)))
-    with pytest.raises(rm.FileError, match="format '2'; upgrade"):
+    newer = b"".join(map(bytes, packed({k: v for k, v in words.items() if k != "sha256"} | {"format": "99"}, arrays)))
+    with pytest.raises(rm.FileError, match="format '99'; upgrade"):
         from_bytes(newer)
 
 
