@@ -39,6 +39,7 @@ from remanence.methods.rls_exact import Exact, track_exact
 from remanence.methods.rls_state import Known, Owner, RLSState
 from remanence.methods.soft import SoftMethod
 
+BLOCK = 8  # rows that are looked at when they come; fewer are a live stream, and must stay quick
 NEWEST = 4  # rows that must weigh more than the prior, however much is forgotten
 FAITHFUL = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e3}  # how many times more
 RENEWED = 100.0  # a prior that has faded to nothing is put back to this many times what counts as nothing
@@ -117,7 +118,7 @@ class RLS(SoftMethod):
         if len(X) < waiting.room() and not waiting.store.broken:
             state.owner.shared |= not donate
             count = state.count + len(X)
-            if len(X) > 1:
+            if len(X) >= BLOCK:
                 self._look_at(state, X, Y)
             return RLSState(
                 state.data, waiting.appended(X, Y), state.start, count, state.ridge, state.free, Known(), state.owner
@@ -416,7 +417,7 @@ class RLS(SoftMethod):
         return state.known.posterior
 
     def _look_at(self, state: RLSState, X: Array, Y: Array) -> None:
-        """Warn of rows that will be hard to take out again; single rows are looked at when they are folded in."""
+        """Warn of rows that will be hard to take out again; single ones are looked at when they are folded in."""
         if self.forget != 1 or state.count == state.waiting.count:
             return
         prior = 0.0 if state.ridge == "auto" else float(state.ridge)
@@ -447,9 +448,9 @@ class RLS(SoftMethod):
             faded = store.held * self._fading.prior(state.waiting.count + len(X))
             root = self._with_waiting(state, store.base, donate).folded(X, Y, weights, decay, donate=True)
             base = self._anchored(state, root, faded)
-        if len(X) > 1:
+        if len(X) >= BLOCK:
             self._look_at(state, X, Y)
-        elif state.waiting.count:  # single rows that came one by one
+        elif state.waiting.count:  # rows that came one by one
             self._look_at(state, state.waiting.X, state.waiting.Y)
         data = self._with_waiting(state, state.data, donate) if state.waiting.count else state.data
         data = data.folded(X, Y, weights, decay, donate or data is not state.data, scratch)
