@@ -208,6 +208,14 @@ def test_the_loss_is_carried_shrinks_with_new_rows_and_is_gone_with_the_last_one
     assert m.precision_loss(m.remove(left, X, Y)) == 0
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_targets_of_which_only_zeros_are_left_can_be_unlearned(dtype):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 6)), (rng.random(300) < 0.3).astype(float)
+    model = rm.ContinualRegressor(dtype=dtype).fit(X, y).unlearn(X[y == 1], y[y == 1])
+    assert np.abs(model.predict(X)).max() <= model.precision_loss_ < (1e-10 if dtype == "float64" else 1e-4)
+
+
 def test_features_of_many_scales_cost_no_digits():
     rng = np.random.default_rng(1)
     scales = np.logspace(0, -6, 7)

@@ -16,6 +16,7 @@ import numpy as np
 
 from remanence.checks import Array
 from remanence.errors import NumericalError
+from remanence.memory.lost import ROUNDING
 from remanence.memory.root import Root, sums_of_squares
 
 PROMISED = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-1}  # bounds; the truth is mostly below a hundredth
@@ -33,7 +34,10 @@ def precision_loss(posterior: Root, lost: Array) -> float:
     left = sums_of_squares(posterior.target) + posterior.rest
     told = left > TOLD * targets**2
     size = np.sqrt(left)
-    size[~told] = size[told].min() if told.any() else 0.0  # an output of which nothing is left, beside others
+    if told.any():
+        size[~told] = size[told].min()  # an output of which nothing is left, beside others
+    else:  # all targets that are left are zero: relative to what they were before the removals
+        size[:] = targets / np.sqrt(ROUNDING * float(np.finfo(posterior.dtype).eps))
     errors = q * (np.sqrt(sums_of_squares(features[:, None] * posterior.solve())) + targets) / (1 - q**2)
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.where(errors > 0, errors / size, 0.0).max(initial=0.0))
