@@ -15,19 +15,32 @@ from remanence.errors import InputError
 PART = 1 << 20  # bytes read at once
 
 
-class HashingFile(io.RawIOBase):
-    """A file to be read from beginning to end, which hashes every byte that is read."""
+class LineTooLong(ValueError):
+    """A line of a text is longer than allowed."""
 
-    def __init__(self, path: Path) -> None:
+
+class HashingFile(io.RawIOBase):
+    """A file to be read from beginning to end, which hashes every byte that is read and looks for lines without end."""
+
+    def __init__(self, path: Path, longest: int) -> None:
         self.file = path.open("rb", buffering=0)
         self.digest = hashlib.sha256()
+        self.longest, self.line = longest, 0  # bytes of a line at most, and so far of the last one
+        self.ended = True  # with a line break, so far
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         count = self.file.readinto(buffer) or 0
-        self.digest.update(memoryview(buffer)[:count])
+        part = bytes(memoryview(buffer)[:count])
+        self.digest.update(part)
+        last = max(part.rfind(b"\n"), part.rfind(b"\r"))
+        self.line = self.line + count if last < 0 else count - 1 - last
+        if self.line > self.longest:
+            raise LineTooLong
+        if count:
+            self.ended = last == count - 1
         return count
 
     def close(self) -> None:

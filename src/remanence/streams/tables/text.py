@@ -1,7 +1,7 @@
 """CSV: a header of column names, then rows of numbers with labels; commas, semicolons or tabs.
 
-A number is written as in most languages: 1, -2.5, 3e-7, with nothing between its digits and in digits 0 to 9. Lines are
-read one by one, up to a length that no table needs.
+A number is written as in most languages: 1, -2.5, 3e-7, with nothing between its digits and in digits 0 to 9. Lines may
+have any length that a table needs, and no more than that is read before a longer one is refused.
 """
 
 import csv
@@ -9,16 +9,17 @@ import io
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 
 from remanence.checks import Array
 from remanence.errors import InputError
-from remanence.streams.tables.hashing import HashingFile, hash_with_beginnings, refuse_changed
+from remanence.streams.tables.hashing import PART, HashingFile, LineTooLong, hash_with_beginnings, refuse_changed
 from remanence.streams.tables.table import MISSING, ROWS_AT_ONCE, Piece, Rows, Table, refuse_twice
 
-LONGEST_LINE = 1 << 24  # characters
+LONGEST_LINE = 1 << 24  # bytes
 
 
 def read(path: Path) -> "TextTable":
@@ -28,7 +29,7 @@ def read(path: Path) -> "TextTable":
 class TextTable(Table):
     def __init__(self, path: Path) -> None:
         self.path = path
-        header = next(Lines(HashingFile(path), path.name), None)
+        header = next(_rows(HashingFile(path, LONGEST_LINE), path.name), None)
         if header is None:
             raise InputError(f"{path.name} is empty; expected a line of column names and then rows")
         self.columns = tuple(name.strip() for name in header)
@@ -67,28 +68,25 @@ class TextPiece(Piece):
         self.table.require([*columns, *labels])
         place = {name: j for j, name in enumerate(self.table.columns)}
         where, label_at = [place[c] for c in columns], [place[c] for c in labels]
-        source = HashingFile(self.path)
-        lines = Lines(source, self.name)
+        source = HashingFile(self.path, LONGEST_LINE)
+        lines = _rows(source, self.name)
         if tuple(name.strip() for name in next(lines, ())) != self.table.columns:
             refuse_changed(self.name)
-        first = 0
+        first, width = 0, len(self.table.columns)
         while block := list(islice(lines, ROWS_AT_ONCE)):
-            for i, row in enumerate(block):
-                if len(row) != len(self.table.columns):
-                    raise InputError(
-                        f"expected {len(self.table.columns)} entries in row {first + i + 1} of {self.name}, "
-                        f"got {len(row)}"
-                    )
-            X = self._numbers([[row[j] for j in where] for row in block], columns, first, lines.take_odd())
-            text = np.array([[row[j].strip() for j in label_at] for row in block], dtype=object)
-            aside = (text[:, 0] if len(label_at) == 1 else text) if label_at else None
+            if set(map(len, block)) != {width}:
+                i, row = next((i, row) for i, row in enumerate(block) if len(row) != width)
+                raise InputError(f"expected {width} entries in row {first + i + 1} of {self.name}, got {len(row)}")
+            X = self._numbers(_taken(block, where), columns, first)
+            text = [np.array([row[j].strip() for row in block], dtype=object) for j in label_at]
+            aside = (text[0] if len(text) == 1 else np.column_stack(text)) if text else None
             yield Rows(X, aside, first, self._original(block) if originals else None)
             first += len(block)
         if self.mark not in (None, source.digest.hexdigest()):
             refuse_changed(self.name)
         if not first:
             raise InputError(f"{self.name} has column names and no rows; expected at least one row")
-        if not lines.ended:
+        if not source.ended:
             warnings.warn(
                 f"the last line of {self.name} does not end with a line break; if the file was cut short, its last "
                 f"number may be too: look at it, or end the file with a line break",
@@ -100,8 +98,10 @@ class TextPiece(Piece):
         cells = np.array(block, dtype=object)
         return {name: cells[:, j] for j, name in enumerate(self.table.columns)}
 
-    def _numbers(self, cells: list[list[str]], columns: Sequence[str], first: int, odd: bool) -> Array:
-        if not odd:
+    def _numbers(self, cells: Sequence[Sequence[str]], columns: Sequence[str], first: int) -> Array:
+        if not columns:
+            return np.empty((len(cells), 0))
+        if _is_plain("".join(map("".join, cells))):
             try:
                 return np.array(cells, dtype=np.float64)
             except ValueError:  # something missing, or no number
@@ -121,52 +121,33 @@ class TextPiece(Piece):
         return X
 
 
-class Lines(Iterator[list[str]]):
-    """The rows of a file as text, read once; one that is no text is refused. Blank lines are passed over."""
-
-    def __init__(self, source: io.RawIOBase, name: str) -> None:
-        self.name, self.odd, self.ended = name, False, True
-        self.rows = self._rows(source)
-
-    def __next__(self) -> list[str]:
-        return next(self.rows)
-
-    def take_odd(self) -> bool:
-        """Whether a line since the last call holds characters that Python takes for parts of numbers and we do not."""
-        odd, self.odd = self.odd, False
-        return odd
-
-    def _rows(self, source: io.RawIOBase) -> Iterator[list[str]]:
-        try:
-            with io.TextIOWrapper(io.BufferedReader(source), encoding="utf-8-sig", newline="") as file:
-                header = file.readline(LONGEST_LINE + 1)
-                delimiter = max(",;\t", key=header.count)
-                lines = self._checked(chain([header], file_lines(file)))
-                for row in csv.reader(lines, delimiter=delimiter, strict=True):
-                    if row:
-                        yield row
-        except (UnicodeDecodeError, csv.Error) as problem:
-            raise InputError(f"{self.name} is not what its name says, a text of rows: {problem}") from None
-
-    def _checked(self, lines: Iterable[str]) -> Iterator[str]:
-        line = "\n"
-        for line in lines:
-            if len(line) > LONGEST_LINE:
-                raise InputError(f"expected lines of at most {LONGEST_LINE} characters in {self.name}, got a longer")
-            if "_" in line or not line.isascii():
-                self.odd = True
-            yield line
-        self.ended = line.endswith(("\n", "\r"))
+def _rows(source: HashingFile, name: str) -> Iterator[list[str]]:
+    """The rows of a file as text, the header first; one that is no text is refused. Blank lines are passed over."""
+    try:
+        with io.TextIOWrapper(io.BufferedReader(source, PART), encoding="utf-8-sig", newline="") as file:
+            header = file.readline()
+            delimiter = max(",;\t", key=header.count)
+            yield from filter(None, csv.reader(chain([header], file), delimiter=delimiter, strict=True))
+    except LineTooLong as problem:
+        raise InputError(f"expected lines of at most {LONGEST_LINE} bytes in {name}, got a longer one") from problem
+    except (UnicodeDecodeError, csv.Error) as problem:
+        raise InputError(f"{name} is not what its name says, a text of rows: {problem}") from None
 
 
-def file_lines(file: io.TextIOWrapper) -> Iterator[str]:
-    """Lines of a file, of which one that is too long is read only as far as it takes to see that."""
-    while line := file.readline(LONGEST_LINE + 1):
-        yield line
+def _taken(block: list[list[str]], places: list[int]) -> Sequence[Sequence[str]]:
+    """The entries at these places of every row."""
+    if len(places) > 1:
+        return list(map(itemgetter(*places), block))
+    return [[row[j]] for row in block for j in places] if places else block
+
+
+def _is_plain(text: str) -> bool:
+    """Whether text holds no character that Python reads as part of a number and we do not, as in 1_000."""
+    return "_" not in text and text.isascii()
 
 
 def _is_number(cell: str) -> bool:
-    if "_" in cell or not cell.isascii():
+    if not _is_plain(cell):
         return False
     try:
         float(cell)
