@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from remanence.checks import Array, check_finite, check_numbers, check_unmasked
 from remanence.errors import FileError, InputError, MissingDependency, NumericalError
 
-LONGEST_LABELS = 1 << 28  # characters that all labels of a block may take, each as wide as the longest
+LONGEST_LABELS = 1 << 20  # characters that all labels of a block may take, each as wide as the longest
 KINDS = {"i": "numbers", "u": "numbers", "f": "numbers", "b": "booleans", "U": "text"}
 
 
