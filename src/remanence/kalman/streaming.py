@@ -111,6 +111,7 @@ class Kalman(Method[KalmanState]):
     summary = "tasks that drift: the Kalman filter, one update a task; later tasks improve earlier models"
     cost = "2d² + dc"
     memory = "(1 + lag)(d² + dc)"
+    task_per_update = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "drift", _check_drift(self.drift))

@@ -25,6 +25,7 @@ class Method(ABC, Generic[State]):
     summary: ClassVar[str]  # one line: what it is
     cost: ClassVar[str]  # arithmetic a sample, d features, c outputs
     memory: ClassVar[str]  # numbers kept
+    task_per_update: ClassVar[bool] = False  # an update is a task of its own, so that cutting a block matters
 
     @abstractmethod
     def init(self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64) -> State:
