@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import Array, check_block, check_number, check_result, check_start
+from remanence.checks import Array, check_block, check_number, check_result, check_start, quiet, read_only
 from remanence.memory.root import take_outputs
 from remanence.methods.protocol import Method
 
@@ -41,6 +41,7 @@ class LeakyLMS(Method[LeakyState]):
         W = check_start(start, features, outputs, dtype)
         return LeakyState(W, W)
 
+    @quiet
     def track(self, state: LeakyState, X: Any, Y: Any, donate: bool = False) -> tuple[LeakyState, Array]:
         X, Y = check_block(X, Y, state.W)
         W, errors = state.W.copy(), np.empty_like(Y)
@@ -51,7 +52,7 @@ class LeakyLMS(Method[LeakyState]):
         return LeakyState(W, state.start), errors
 
     def weights(self, state: LeakyState) -> Array:
-        return state.W
+        return read_only(state.W)
 
     def with_outputs(self, state: LeakyState, sources: Array) -> LeakyState:
         return LeakyState(take_outputs(state.W, sources), take_outputs(state.start, sources))

@@ -22,6 +22,7 @@ ROOMS = [
     "certificates",
     "report",
     "store",
+    "laws",
     "scale",
     "cli",
 ]

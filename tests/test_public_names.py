@@ -33,6 +33,7 @@ PUBLIC = [
     "Task",
     "certificates",
     "certify",
+    "check_method",
     "deep",
     "evaluate",
     "evaluation",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from remanence.evaluation import ErrorMatrix, evaluate, metrics
     from remanence.kalman import Kalman
+    from remanence.laws import check_method
     from remanence.methods import APA, ICL, LMS, OGD, RLS, LowRankRLS, ORFit, list_methods, min_norm, steps
     from remanence.store import load, save
     from remanence.streams import Task
@@ -48,6 +49,7 @@ _HOMES = {
     "certify": "certificates",
     "ErrorMatrix": "evaluation",
     "evaluate": "evaluation",
+    "check_method": "laws",
     "load": "store",
     "save": "store",
     "Task": "streams",
@@ -90,6 +92,7 @@ __all__ = [
     "Task",
     "certificates",
     "certify",
+    "check_method",
     "deep",
     "evaluate",
     "evaluation",

@@ -1,5 +1,5 @@
 """The laws that every method keeps, as a check to run on a method of one's own."""
 
-from remanence.laws.check_method import check_method
+from remanence.laws.method_laws import check_method
 
 __all__ = ["check_method"]
