@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Two test processes share two cores; a second BLAS thread in each would only wait.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test slow lint types browser verify claims docs bench data clean
+.PHONY: run test slow minimum lint types browser verify claims docs bench data clean
 
 # Two stamps, so that running the main job does not wait for the tools of development.
 $(VENV)/.core: pyproject.toml constraints.txt
@@ -61,6 +61,17 @@ test: $(VENV)/.dev lint types browser  ## lint, types and every test
 
 slow: $(VENV)/.dev                 ## the long random sweeps, half an hour or more
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m sweep
+
+# The lower bounds of pyproject.toml as pins; torch and the tools of development stay as constraints.txt has them.
+MINIMUM := 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	print(*(d.replace(">=", "==") for d in p["dependencies"] + p["optional-dependencies"]["data"]), sep="\n")'
+
+minimum:                           ## the tests with the oldest versions that pyproject.toml promises
+	mkdir -p build
+	$(PYTHON) -c $(MINIMUM) > build/minimum.txt
+	$(PYTHON) -m venv build/minimum
+	build/minimum/bin/pip install -q -c constraints.txt -r build/minimum.txt -e '.[dev,data,deep]'
+	build/minimum/bin/python -m pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.bench              ## every benchmark as a ratio measured in one run
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m benchmarks
