@@ -78,6 +78,14 @@ FULL = Path("/dev/full")
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_a_warning_is_a_line_without_a_place_in_the_code(tmp_path):
+    (tmp_path / "cut.csv").write_text("a,t\n1,2\n2,3\n3,45")  # no line break at its end
+    command = [sys.executable, "-m", "remanence", "learn", "m.safetensors", "cut.csv", "--target", "t"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr.startswith("Warning: the last line of cut.csv")
+    assert len(done.stderr.splitlines()) == 1 and ".py" not in done.stderr
+
+
 def test_a_full_standard_output_is_told_apart_from_the_work(tmp_path, data):
     environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2]), "REMANENCE_DEBUG": ""}
     command = [sys.executable, "-m", "remanence", "learn", "m.safetensors", str(data), "--label", "k"]

@@ -20,7 +20,7 @@ from remanence.cli.inspect import inspect as inspect_command
 from remanence.cli.learn import learn as learn_command
 from remanence.cli.merge import merge as merge_command
 from remanence.cli.methods import methods as methods_command
-from remanence.cli.output import OutputLost, safe_output
+from remanence.cli.output import OutputLost, plain_warnings, safe_output
 from remanence.cli.predict import predict as predict_command
 from remanence.cli.report import report as report_command
 from remanence.cli.run import run as run_command
@@ -70,7 +70,7 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and leave with its exit code; REMANENCE_DEBUG=1 lets every exception through as it is."""
     try:
-        with safe_output():
+        with plain_warnings(), safe_output():
             app(args=None if arguments is None else list(arguments), prog_name="remanence")
     except Exception as problem:
         if os.environ.get("REMANENCE_DEBUG", "") not in ("", "0"):

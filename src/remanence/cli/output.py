@@ -5,6 +5,7 @@ import io
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
@@ -41,6 +42,17 @@ class Output:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """A block whose warnings are said in a line of their own, without the place in the code that raised them."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_: f"Warning: {message}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 @contextmanager
