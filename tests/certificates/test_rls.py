@@ -85,8 +85,8 @@ class NoisyForever(rm.RLS):
 class Sloppy(rm.RLS):
     """Removes one sample too few."""
 
-    def remove(self, state, X, Y):
-        return super().remove(state, X[:-1], Y[:-1]) if len(X) > 1 else state
+    def remove(self, state, X, Y, accept_loss=False):
+        return super().remove(state, X[:-1], Y[:-1], accept_loss) if len(X) > 1 else state
 
 
 class TwoPriors(rm.RLS):

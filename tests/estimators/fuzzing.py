@@ -12,6 +12,7 @@ import warnings
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -282,5 +283,7 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     counts, broken = run(int(sys.argv[1]), int(sys.argv[2]))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # (ru_maxrss would count the memory of whoever started this process, too)
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    peak = int(status["VmHWM"].split()[0]) * 1024
     print(json.dumps({**counts, "broken": broken, "peak": peak}))
