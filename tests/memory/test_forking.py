@@ -113,3 +113,42 @@ def test_the_number_of_blas_threads_is_put_back_in_the_child():
         assert in_a_child(put_back)
         assert one_thread.inside == 1
     assert [library.get_num_threads() for library in _libraries()] == before
+
+
+def test_a_fork_inside_a_product_of_its_own_thread_does_not_wait_for_itself():
+    from remanence.memory.forking import unforked
+
+    with unforked:
+        pid = os.fork()
+        if not pid:
+            with unforked:
+                pass
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+    with unforked:
+        pass
+
+
+def test_a_fork_waits_for_products_of_other_threads():
+    """A child that is made in the middle of one may find a lock of BLAS closed for ever."""
+    import threading
+    import time
+
+    from remanence.memory.forking import unforked
+
+    entered, over = threading.Event(), []
+
+    def multiply():
+        with unforked:
+            entered.set()
+            time.sleep(0.2)
+            over.append(True)
+
+    thread = threading.Thread(target=multiply)
+    thread.start()
+    entered.wait()
+    pid = os.fork()
+    if not pid:
+        os._exit(0 if over else 1)
+    thread.join()
+    assert os.waitpid(pid, 0)[1] == 0

@@ -28,6 +28,7 @@ from remanence.estimators.settings import (
     settings_of,
 )
 from remanence.estimators.validation import check_container, refused_as_input_error
+from remanence.memory.forking import unforked
 from remanence.methods import LMS, RLS
 from remanence.methods.protocol import Method
 from remanence.methods.soft import SoftMethod
@@ -332,7 +333,9 @@ class ContinualEstimator(OneValue):
 
     @quiet
     def _scores(self, design: Array) -> Array:
-        scores = np.asarray(design @ self._weights())
+        W = self._weights()
+        with unforked:
+            scores = np.asarray(design @ W)
         check_result(scores)
         return scores
 

@@ -15,6 +15,7 @@ from weakref import WeakSet
 import numpy as np
 
 from remanence.checks import Array
+from remanence.memory.forking import unforked
 from remanence.memory.root import Root, _lapack
 from remanence.memory.threads import one_thread
 
@@ -140,7 +141,7 @@ class Waiting:
         if len(store.weights) <= NARROW:
             with store.lock:
                 return _in_one_go(store, k, forget, gain)
-        with one_thread:
+        with one_thread, unforked:
             with store.lock:
                 while store.done < k and not store.broken:
                     _extend(store, forget, gain)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from remanence.checks import Array, check_result, check_rows, quiet
+from remanence.memory.forking import unforked
 
 State = TypeVar("State")
 
@@ -59,6 +60,8 @@ class Method(ABC, Generic[State]):
     def predict(self, state: State, X: Any) -> Array:
         """X @ W."""
         W = self.weights(state)
-        answers = check_rows(X, len(W), W.dtype) @ W
+        X = check_rows(X, len(W), W.dtype)
+        with unforked:
+            answers = np.asarray(X @ W)
         check_result(answers)
         return answers

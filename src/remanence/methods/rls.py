@@ -28,6 +28,7 @@ from remanence.checks import (
 from remanence.errors import InputError, NumericalError
 from remanence.memory import lost
 from remanence.memory import root as roots
+from remanence.memory.forking import unforked
 from remanence.memory.root import Root, sums_of_squares, take_outputs
 from remanence.memory.tracking import Tracker, stretch
 from remanence.memory.waiting import Store, Waiting
@@ -161,7 +162,9 @@ class RLS(SoftMethod):
     @quiet
     def predict(self, state: Any, X: Any) -> Array:
         W = self._solved(state)
-        answers = check_rows(X, len(W), W.dtype) @ W
+        X = check_rows(X, len(W), W.dtype)
+        with unforked:
+            answers = X @ W
         check_result(answers)
         return np.asarray(answers)
 
