@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.peers import peer
 from benchmarks.rows import Benchmark, Effort, Goal, Limit, Row
 from benchmarks.timing import measure
-from remanence.checks import Array
+from remanence.validation import Array
 
 GROUP = 8192  # rows in a row group, which is learned whole or not at all
 CLASSES = 10
@@ -46,8 +46,8 @@ def learned(path: str, model: str) -> dict[str, float]:
     import resource
 
     import remanence.estimators  # noqa: F401  # (loading the libraries is not reading rows)
-    from remanence.store.teaching import teach
-    from remanence.store.wishes import Wishes
+    from remanence.store.jobs.learn import teach
+    from remanence.store.jobs.teach_options import Wishes
 
     begun, used = time.perf_counter(), time.process_time()
     report = teach(model, [path], Wishes(label="label"))

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 import remanence as rm
-from remanence.checks import Array
+from remanence.validation import Array
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def test_a_read_only_installation_without_a_home_learns_and_answers(package):
         (folder / "__pycache__").write_text("no folder can be made here")  # (root may write wherever it likes)
     code = """
 import numpy as np, remanence as rm
-import remanence.kalman.compiled_filter, remanence.kalman.compiled_smoother
+import remanence.kernels.compiled_kalman_filter, remanence.kernels.compiled_kalman_smoother
 rng = np.random.default_rng(0)
 X, W = rng.standard_normal((40, 3)), np.ones((3, 1))
 for method in (rm.RLS(ridge=1e-9), rm.LMS()):
@@ -59,8 +59,8 @@ print(method.weights(method.update(method.init(1, 1), np.ones((2, 1)), np.ones((
 
 KERNEL = """
 import numpy as np
-from remanence.kalman.compiled import compiled, squared
-from remanence.memory.gaussian import SEEN
+from remanence.kernels.compiled_kalman import compiled, squared
+from remanence.kernels.constants import SEEN
 
 @compiled
 def square(L):
@@ -71,10 +71,10 @@ def square(L):
 
 
 def test_changed_code_and_constants_of_other_files_are_compiled_anew(package, tmp_path):
-    (package / "kalman" / "compiled_of_the_test.py").write_text(KERNEL)
+    (package / "kernels" / "compiled_of_the_test.py").write_text(KERNEL)
     code = """
 import numpy as np
-from remanence.kalman.compiled_of_the_test import square
+from remanence.kernels.compiled_of_the_test import square
 print(square(np.full((1, 1), 3.0)), sum(square.stats.cache_hits.values()))
 """
 
@@ -82,10 +82,10 @@ print(square(np.full((1, 1), 3.0)), sum(square.stats.cache_hits.values()))
         return python(package, code, NUMBA_CACHE_DIR=str(tmp_path / "cache")).split()
 
     assert said() == ["10.0", "0"] and said() == ["10.0", "1"]  # compiled, then found
-    inlined = package / "kalman" / "compiled.py"
+    inlined = package / "kernels" / "compiled_kalman.py"
     inlined.write_text(inlined.read_text().replace("total += L[i, k] * L[j, k]", "total += L[i, k] * L[j, k] * 100"))
     assert said() == ["901.0", "0"]
-    constants = package / "memory" / "gaussian.py"
+    constants = package / "kernels" / "constants.py"
     constants.write_text(
         constants.read_text().replace("MISSING, SEEN, DECIDED = 0, 1, 2", "MISSING, SEEN, DECIDED = 0, 3, 2")
     )
@@ -93,7 +93,7 @@ print(square(np.full((1, 1), 3.0)), sum(square.stats.cache_hits.values()))
 
 
 def test_whatever_compiled_code_takes_from_other_files_is_in_its_stamp():
-    from remanence.jit import stamped_files
+    from remanence.kernels.jit import stamped_files
 
     stamped = {path.relative_to(SOURCE).with_suffix("").as_posix() for path in stamped_files()}
     for path in SOURCE.rglob("compiled*.py"):

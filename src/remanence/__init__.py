@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from remanence.evaluation import ErrorMatrix, evaluate, metrics
     from remanence.kalman import Kalman
     from remanence.laws import check_method
-    from remanence.methods import APA, ICL, LMS, OGD, RLS, LowRankRLS, ORFit, list_methods, min_norm, steps
+    from remanence.methods import APA, ICL, LMS, OGD, RLS, LowRankRLS, ORFit, list_methods, min_norm
+    from remanence.methods import step_sizes as steps
     from remanence.store import load, save
     from remanence.streams import Task
 
@@ -64,7 +65,7 @@ _ROOMS = {
     "evaluation": "remanence.evaluation",
     "kalman": "remanence.kalman",
     "metrics": "remanence.evaluation.metrics",
-    "steps": "remanence.methods.steps",
+    "steps": "remanence.methods.step_sizes",
     "streams": "remanence.streams",
 }
 

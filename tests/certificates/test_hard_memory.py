@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import remanence as rm
-from remanence.certificates.metrics import _matrix
+from remanence.certificates.claims.linear.metrics import _matrix
 from remanence.memory.subspace import Subspace
 
 CLAIMS = {claim.name: claim for claim in rm.certificates.catalogue()}

@@ -27,7 +27,7 @@ def projecting_gradients(guard):
                 keepers, hooks, _ = self._blocks[-1]
                 for optimizer in optimizers:
                     optimizer._optimizer_step_post_hooks.clear()
-                    hooks.callback(optimizer.register_step_pre_hook(rm.deep.guard._leaning(keepers)).remove)
+                    hooks.callback(optimizer.register_step_pre_hook(rm.deep.guards.guard._leaning(keepers)).remove)
                 yield
                 keepers.clear()
 

@@ -126,6 +126,7 @@ def test_a_room_whose_extra_is_missing_is_left_out_and_one_that_is_missing_is_no
         raise rm.MissingDependency(f"{name} needs something")
 
     monkeypatch.setattr(MODULE, "ROOMS", (*MODULE.ROOMS, "no_such_room"))
+    monkeypatch.setitem(MODULE.SHELVES, "no_such_room", "linear")
     with pytest.raises(ModuleNotFoundError):
         catalogue()
     monkeypatch.setattr(MODULE, "import_module", without_extra)

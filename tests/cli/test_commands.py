@@ -6,8 +6,8 @@ import pytest
 
 import remanence as rm
 from remanence.cli import main
-from remanence.cli.choices import DEFAULT, LEARNERS, contenders, read_learners
-from remanence.cli.sources import STREAMS, Asked, find_source
+from remanence.cli.run_options.learners import DEFAULT, LEARNERS, contenders, read_learners
+from remanence.cli.run_options.streams import STREAMS, Asked, find_source
 from remanence.errors import InputError
 from remanence.report import compare
 
@@ -101,7 +101,7 @@ def test_every_stream_is_a_function_of_its_seed(name):
 
 
 def test_the_table_of_methods_is_right_about_what_learn_takes(capsys):
-    from remanence.store.wishes import Wishes
+    from remanence.store.jobs.teach_options import Wishes
 
     rows = json.loads(call(capsys, "methods", "--json")[1])["methods"]
     taken = [row["learn"] for row in rows if row["learn"]]

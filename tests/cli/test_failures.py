@@ -13,7 +13,7 @@ import pytest
 
 import remanence.cli as cli
 from remanence.cli import main
-from remanence.cli.output import safe_output
+from remanence.cli.common.output import safe_output
 
 
 @pytest.fixture

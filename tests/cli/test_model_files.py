@@ -148,7 +148,8 @@ def test_settings_reach_the_model(call, data):
 
 
 def test_a_model_that_another_process_writes_is_waited_for_and_then_refused(call, data, monkeypatch):
-    from remanence.store import locked, teaching
+    from remanence.store import locked
+    from remanence.store.jobs import learn as teaching
 
     monkeypatch.setattr(teaching.lesson.__wrapped__, "__defaults__", (False, False, 0.1))
     with locked("m"):

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import remanence as rm
-from remanence.cli.choices import DEFAULT
+from remanence.cli.run_options.learners import DEFAULT
 from remanence.estimators.baselines import Joint
 from remanence.report import Run
 

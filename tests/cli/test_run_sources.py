@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 
 import remanence as rm
 from remanence.cli import main
-from remanence.cli.sources import Asked, class_order, find_source
+from remanence.cli.run_options.streams import Asked, class_order, find_source
 from remanence.errors import FileError, InputError
 
 QUICK = ["--methods", "rls,joint", "--no-certify"]

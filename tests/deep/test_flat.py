@@ -8,7 +8,7 @@ import remanence as rm
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from remanence.deep.flat import Flat, as_batch, trainable  # noqa: E402
+from remanence.deep.nn.flat_parameters import Flat, as_batch, trainable  # noqa: E402
 
 
 def network(dtype=torch.float64):

@@ -8,7 +8,7 @@ import remanence as rm
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from remanence.deep.information import nothing_learned  # noqa: E402
+from remanence.deep.online.information import nothing_learned  # noqa: E402
 
 SIZES = (1, 5, 3, 12, 1, 4)
 

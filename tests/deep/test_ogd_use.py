@@ -182,7 +182,7 @@ def test_every_process_of_a_distributed_run_learns_what_all_of_them_saw(monkeypa
     theirs.absorb([x[2:]])
     seen = theirs._memory.spectrum
     told = [torch.tensor([4.0, seen.rank, seen.dropped]), torch.from_numpy(seen.rows())]
-    memory = rm.deep.gradient_memory
+    memory = rm.deep.guards.gradient_memory
     monkeypatch.setattr(memory, "everyones", lambda tensor, device: [tensor, told.pop(0)])
     mine._distributed = True
     report = mine.absorb([x[:2]])

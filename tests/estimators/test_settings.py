@@ -84,7 +84,7 @@ def test_another_intercept_setting_is_learned_anew_and_leaves_nothing_behind():
 
 @pytest.mark.parametrize("kind", [rm.ContinualClassifier, rm.ContinualRegressor])
 def test_more_memory_than_there_is_is_refused_with_another_way(kind, monkeypatch):
-    monkeypatch.setattr("remanence.checks.PHYSICAL", 1e6)
+    monkeypatch.setattr("remanence.validation.PHYSICAL", 1e6)
     wide = np.ones((3, 300))
     with pytest.raises(rm.InputError, match=r"300 features would need .* GB .* LowRankRLS"):
         kind(fit_intercept=False).fit(wide, [0, 1, 0])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import remanence as rm
-from remanence.evaluation.weighing import carried_bytes
+from remanence.evaluation.memory_size import carried_bytes
 
 
 def test_arrays_are_found_wherever_they_are_and_counted_once():

@@ -7,7 +7,7 @@ import pytest
 
 import remanence as rm
 from remanence import kalman
-from remanence.kalman import jacobians
+from remanence.kalman.nonlinear import jacobians
 
 
 def linear(T=12, d=3, m=2, seed=0, ragged=False):

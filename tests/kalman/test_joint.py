@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from remanence import kalman
-from remanence.kalman import gains, smoothing
+from remanence.kalman import gains
+from remanence.kalman import smoother as smoothing
 from remanence.kalman.gains import compute
 
 

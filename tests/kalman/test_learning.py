@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from remanence import InputError, kalman
-from remanence.kalman.learning import PARTS, learn
+from remanence.kalman.em import PARTS, learn
 
 SHAPES = list(itertools.product(("full", "diagonal", "scalar"), repeat=3))
 ids = lambda v: "-".join(v) if isinstance(v, tuple) else str(v)

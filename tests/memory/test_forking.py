@@ -8,8 +8,8 @@ import textwrap
 import numpy as np
 import pytest
 
-from remanence.memory.threads import _libraries, one_thread
-from remanence.memory.waiting import Store
+from remanence.memory.blas_threads import _libraries, one_thread
+from remanence.memory.pending_rows import Store
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from remanence.memory.long_rows import absorbed_rows, orthonormal_rows
-from remanence.memory.lowrank import no_spectrum
+from remanence.memory.truncated_svd import no_spectrum
 
 STREAMS = {
     "plain": lambda k, X, seen: X,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from remanence.memory.lowrank import no_spectrum
+from remanence.memory.truncated_svd import no_spectrum
 
 
 def absorb(X, rank, block, outputs=0):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from remanence.memory import root as roots
-from remanence.memory.waiting import Store, Waiting
+from remanence.memory.pending_rows import Store, Waiting
 
 
 def door(d=4, c=2, capacity=16, ridge=0.5, attached=True):

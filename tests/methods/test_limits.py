@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import remanence as rm
-from remanence.methods import memory_limit
+from remanence.memory import memory_limit
 
 
 def rows(seed, n=60, d=4, c=1):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from remanence.errors import InputError, NumericalError
-from remanence.methods.steps import Alternating, alternating, check_step, resolve, terminating
+from remanence.methods.step_sizes import Alternating, alternating, check_step, resolve, terminating
 
 EPS = np.finfo(float).eps
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 import remanence as rm
-from remanence.store.file import PLACE, packed, parse
+from remanence.store.format.safetensors_file import PLACE, packed, parse
 from remanence.store.model_file import from_bytes
-from remanence.store.registry import RECORDS
+from remanence.store.records.registry import RECORDS
 
 sys.path.insert(0, str(Path(__file__).parent))  # it is also run as a script
 from every_learner import DEEP, PLAIN, content_of, network, use

@@ -20,7 +20,7 @@ import numpy as np
 
 import remanence as rm
 from remanence.cli import main
-from remanence.store.inspecting import inspect_file
+from remanence.store.jobs.inspect import inspect_file
 
 SPARE = 1 << 30  # bytes that a command may take beyond what the process has
 FORMATS = ("csv", "npz", "parquet")

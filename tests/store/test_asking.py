@@ -8,12 +8,14 @@ import pytest
 
 import remanence as rm
 from remanence.store import ModelFile, read, write
-from remanence.store.asking import predict_table
-from remanence.store.evaluating import evaluate_tables
-from remanence.store.inspecting import inspect_file
-from remanence.store.teaching import teach
-from remanence.store.wishes import Wishes
-from remanence.streams.tables import arrays, open_table, text
+from remanence.store.jobs.evaluate import evaluate_tables
+from remanence.store.jobs.inspect import inspect_file
+from remanence.store.jobs.learn import teach
+from remanence.store.jobs.predict import predict_table
+from remanence.store.jobs.teach_options import Wishes
+from remanence.tables import csv as text
+from remanence.tables import npz as arrays
+from remanence.tables import open_table
 
 from .test_teaching import KIND, sheet
 
@@ -197,7 +199,7 @@ def test_certificates_fail_where_something_is_wrong(asked, tmp_path):
     state = model.learner.state_
     weights = model.learner._method().weights(state)
     state.known.weights = weights * (1 + 1e-9)
-    from remanence.store.inspecting import _solution
+    from remanence.store.jobs.inspect import _solution
 
     assert not _solution(model.learner).equations.holds
     for parts, name in (({"n_seen_": 59}, "ledger"), ({"class_count_": np.array([1.0, 2.0, 3.0])}, "class-counts")):

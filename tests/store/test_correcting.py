@@ -5,12 +5,12 @@ import pytest
 
 import remanence as rm
 from remanence.store import read
-from remanence.store.asking import predict_table
-from remanence.store.merging import merge_files
-from remanence.store.teaching import teach
-from remanence.store.unlearning import unlearn_tables
-from remanence.store.wishes import Wishes
-from remanence.streams.tables import text
+from remanence.store.jobs.learn import teach
+from remanence.store.jobs.merge import merge_files
+from remanence.store.jobs.predict import predict_table
+from remanence.store.jobs.teach_options import Wishes
+from remanence.store.jobs.unlearn import unlearn_tables
+from remanence.tables import csv as text
 
 from .test_teaching import KIND, joint, same, sheet
 

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import remanence as rm
-from remanence.store.file import parse
+from remanence.store.format.safetensors_file import parse
 
 from .conftest import content_of, through_a_file
 

@@ -13,7 +13,7 @@ from safetensors.numpy import load as reference_load
 from safetensors.numpy import save as reference_save
 
 import remanence as rm
-from remanence.store.file import BEFORE, packed, parse
+from remanence.store.format.safetensors_file import BEFORE, packed, parse
 from remanence.store.model_file import from_bytes
 
 from .conftest import content_of

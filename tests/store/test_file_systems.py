@@ -12,9 +12,9 @@ import pytest
 
 import remanence as rm
 from remanence.files import remove_abandoned, write_atomically
-from remanence.store.asking import predict_table
-from remanence.store.teaching import teach
-from remanence.streams.tables import open_table
+from remanence.store.jobs.learn import teach
+from remanence.store.jobs.predict import predict_table
+from remanence.tables import open_table
 
 from .test_teaching import KIND, sheet
 
@@ -196,8 +196,8 @@ time.sleep(60)
 
 SLOW = """
 import sys, time
-from remanence.streams.tables import text
-from remanence.store import asking
+from remanence.tables import csv as text
+from remanence.store.jobs import predict as asking
 text.ROWS_AT_ONCE = 1
 real = asking._answers
 def slow(*arguments):

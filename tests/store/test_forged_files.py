@@ -12,10 +12,10 @@ import pytest
 
 import remanence as rm
 from remanence.cli import main
-from remanence.store.file import packed, parse
-from remanence.store.inspecting import inspect_file
+from remanence.store.format.safetensors_file import packed, parse
+from remanence.store.jobs.inspect import inspect_file
 from remanence.store.model_file import from_bytes
-from remanence.store.registry import RECORDS
+from remanence.store.records.registry import RECORDS
 
 from . import every_learner, forging
 from .conftest import content_of
@@ -133,7 +133,7 @@ def test_memory_that_runs_out_is_said(monkeypatch, small):
     def out_of_memory(*_):
         raise MemoryError
 
-    monkeypatch.setattr("remanence.store.encode.restored", out_of_memory)
+    monkeypatch.setattr("remanence.store.format.encode.restored", out_of_memory)
     with pytest.raises(rm.FileError, match="more than fits into the memory"):
         from_bytes(content_of(small))
 

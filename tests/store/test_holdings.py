@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remanence.store.holdings import Available, Holdings, carried_out, lost_places, may_hold, plan_removal, settled
+from remanence.store.jobs.holdings import Available, Holdings, carried_out, lost_places, may_hold, plan_removal, settled
 from remanence.store.ledger import Entry, content_fingerprint
 
 ROWS = st.lists(st.integers(0, 5), min_size=1, max_size=5).map(tuple)

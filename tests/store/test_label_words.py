@@ -3,8 +3,8 @@
 import pytest
 
 import remanence as rm
-from remanence.store.evaluating import evaluate_tables
-from remanence.store.teaching import teach
+from remanence.store.jobs.evaluate import evaluate_tables
+from remanence.store.jobs.learn import teach
 
 from .test_teaching import KIND
 

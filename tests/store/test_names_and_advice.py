@@ -5,8 +5,8 @@ import pytest
 
 import remanence as rm
 from remanence.store import read
-from remanence.store.teaching import teach
-from remanence.store.wishes import Wishes
+from remanence.store.jobs.learn import teach
+from remanence.store.jobs.teach_options import Wishes
 
 from .test_teaching import KIND, sheet
 

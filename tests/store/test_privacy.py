@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import remanence as rm
-from remanence.store.file import parse
+from remanence.store.format.safetensors_file import parse
 
 from .conftest import content_of, through_a_file
 
@@ -167,8 +167,8 @@ def test_a_pair_is_written_without_rows_that_wait_and_stays_as_it_is(name):
 @pytest.mark.parametrize("first", [1, 30])
 def test_the_command_keeps_no_row(tmp_path, first):
     """Pieces are settled one by one, so that when a file is written does not show in the numbers."""
-    from remanence.store.teaching import lesson
-    from remanence.store.wishes import Wishes
+    from remanence.store.jobs.learn import lesson
+    from remanence.store.jobs.teach_options import Wishes
 
     X, y = table(7, 40, 3)
     for i, part in enumerate((slice(0, first), slice(first, 40))):

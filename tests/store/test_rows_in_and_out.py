@@ -5,11 +5,13 @@ import pytest
 
 import remanence as rm
 from remanence.store import read
-from remanence.store.inspecting import inspect_file
-from remanence.store.merging import merge_files
-from remanence.store.teaching import teach
-from remanence.store.unlearning import unlearn_tables
-from remanence.streams.tables import arrays, parquet, text
+from remanence.store.jobs.inspect import inspect_file
+from remanence.store.jobs.learn import teach
+from remanence.store.jobs.merge import merge_files
+from remanence.store.jobs.unlearn import unlearn_tables
+from remanence.tables import csv as text
+from remanence.tables import npz as arrays
+from remanence.tables import parquet
 
 from .test_teaching import KIND, joint, same, sheet
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import remanence as rm
-from remanence.store.encode import decode
-from remanence.store.file import packed, parse
+from remanence.store.format.encode import decode
+from remanence.store.format.safetensors_file import packed, parse
 from remanence.store.model_file import from_bytes
-from remanence.store.registry import RECORDS, class_of
+from remanence.store.records.registry import RECORDS, class_of
 
 from .conftest import content_of
 

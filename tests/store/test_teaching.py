@@ -8,10 +8,12 @@ import pytest
 
 import remanence as rm
 from remanence.store import content_fingerprint, read
-from remanence.store.columns import Columns
-from remanence.store.teaching import lesson, teach
-from remanence.store.wishes import Wishes
-from remanence.streams.tables import Piece, Rows, Table, arrays, text
+from remanence.store.jobs.columns import Columns
+from remanence.store.jobs.learn import lesson, teach
+from remanence.store.jobs.teach_options import Wishes
+from remanence.tables import Piece, Rows, Table
+from remanence.tables import csv as text
+from remanence.tables import npz as arrays
 
 from .conftest import content_of
 
@@ -60,7 +62,7 @@ def test_pieces_are_learned_once_whatever_they_are_called(tmp_path, rows, three)
 
 
 def test_again_learns_once_more_and_all_of_it_goes_out_together(tmp_path, rows, three):
-    from remanence.store.unlearning import unlearn_tables
+    from remanence.store.jobs.unlearn import unlearn_tables
 
     X, y = rows
     m = tmp_path / "m"
@@ -160,7 +162,7 @@ def test_data_that_a_learner_refuses_are_named(tmp_path, three):
 
 
 def test_what_was_learned_before_an_interruption_is_kept(tmp_path, rows, three, monkeypatch):
-    from remanence.store import work
+    from remanence.store.jobs import session as work
 
     monkeypatch.setattr(work, "RARELY", 1e9)
     X, y = rows
@@ -193,7 +195,7 @@ class Endless(Piece):
 def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
     import tracemalloc
 
-    from remanence.store import teaching
+    from remanence.store.jobs import learn as teaching
 
     class Long(Table):
         path, columns = Endless.path, (*(f"x{j}" for j in range(50)), "kind")
@@ -211,7 +213,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
 
 
 def test_few_writes_where_writing_is_slow_and_all_of_it_at_the_end(tmp_path, three, monkeypatch):
-    from remanence.store import work
+    from remanence.store.jobs import session as work
     from remanence.store.model_file import Locked
 
     writes, real = [], Locked.write

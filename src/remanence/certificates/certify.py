@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from remanence.certificates.certificate import Certificate, difference, likely, rounding
+from remanence.certificates.claims.linear.lms import lms_errors_add_up_to_the_way_gone
+from remanence.certificates.instances.runs import largest, worst_of
 from remanence.certificates.joint import Joint, joint_training
-from remanence.certificates.lms import lms_errors_add_up_to_the_way_gone
 from remanence.certificates.memories import shortfall, size
-from remanence.certificates.runs import largest, worst_of
 from remanence.certificates.trained import LinearModel, Trained, train
-from remanence.checks import Array, check_count
 from remanence.kalman import Kalman
 from remanence.methods import APA, ICL, LMS, OGD, RLS, ORFit
 from remanence.streams import Task
+from remanence.validation import Array, check_count
 
 EQUAL = "The learner equals joint training on all tasks"
 UNMOVED = "Answers on earlier tasks have not moved since each was learned"

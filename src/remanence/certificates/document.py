@@ -4,7 +4,7 @@ import re
 import sys
 from itertools import groupby
 
-from remanence.certificates.catalogue import Claim, catalogue
+from remanence.certificates.catalogue import Claim, catalogue, module_name
 from remanence.certificates.method_map import EDGES
 
 HEAD = """\
@@ -42,7 +42,7 @@ def claims_page() -> str:
 
 def _heading(room: str) -> str:
     """The first sentence of the room's own words."""
-    words = sys.modules[f"remanence.certificates.{room}"].__doc__ or room
+    words = sys.modules[module_name(room)].__doc__ or room
     return words.strip().splitlines()[0].rstrip(".").split(": ")[0]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from remanence.certificates.certificate import likely, rounding
 from remanence.certificates.trained import LinearModel
-from remanence.checks import Array
+from remanence.validation import Array
 
 
 @dataclass(frozen=True, slots=True)

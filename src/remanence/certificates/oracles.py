@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from remanence.certificates.certificate import Certificate, Evidence, rounding
-from remanence.checks import Array
 from remanence.kalman import LinearGaussian
+from remanence.validation import Array
 
 
 def weakest(found: Iterable[Evidence]) -> Evidence:

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from remanence.certificates.memories import Memory, lost, memory_of
-from remanence.checks import Array
-from remanence.evaluation.learners import EstimatorPupil, Method, MethodPupil, Pupil, check_learner
+from remanence.evaluation.adapters import EstimatorPupil, Method, MethodPupil, Pupil, check_learner
 from remanence.evaluation.loop import Rows, as_regression, check_stream
 from remanence.kalman import Kalman
 from remanence.methods import RLS
 from remanence.methods import protocol as linear
-from remanence.methods.soft import SoftMethod
+from remanence.methods.least_squares import SoftMethod
 from remanence.progress import track_progress
 from remanence.streams import Task
+from remanence.validation import Array
 
 
 @dataclass(frozen=True, slots=True)

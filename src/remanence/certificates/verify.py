@@ -9,9 +9,9 @@ import numpy as np
 
 from remanence.certificates.catalogue import Claim, catalogue
 from remanence.certificates.certificate import Certificate
-from remanence.checks import check_count
 from remanence.errors import InputError
 from remanence.progress import track_progress
+from remanence.validation import check_count
 
 INSTANCES = 20
 

@@ -14,13 +14,13 @@ import typer
 
 from remanence import __version__
 from remanence.cli.bench import bench as bench_command
+from remanence.cli.common.output import OutputLost, plain_warnings, safe_output
 from remanence.cli.compare import compare as compare_command
 from remanence.cli.evaluate import evaluate as evaluate_command
 from remanence.cli.inspect import inspect as inspect_command
 from remanence.cli.learn import learn as learn_command
 from remanence.cli.merge import merge as merge_command
 from remanence.cli.methods import methods as methods_command
-from remanence.cli.output import OutputLost, plain_warnings, safe_output
 from remanence.cli.predict import predict as predict_command
 from remanence.cli.report import report as report_command
 from remanence.cli.run import run as run_command

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import remanence
-from remanence.cli.options import AsJson
+from remanence.cli.common.options import AsJson
 from remanence.errors import MissingDependency
 
 WHERE = "benchmarks/"

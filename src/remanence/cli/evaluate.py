@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from remanence.cli.meter import metered
-from remanence.cli.options import AsJson, Data, DropMissing, Ignore, Model
+from remanence.cli.common.meter import metered
+from remanence.cli.common.options import AsJson, Data, DropMissing, Ignore, Model
 from remanence.terminal_text import plain_text
 
 if TYPE_CHECKING:
-    from remanence.store.evaluating import Evaluation
+    from remanence.store.jobs.evaluate import Evaluation
 
 WIDEST = 20  # classes up to which the confusion is shown whole
 
@@ -27,7 +27,7 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Count right and wrong answers, class by class; or, for numbers, say how far off they are."""
-    from remanence.store.evaluating import evaluate_tables
+    from remanence.store.jobs.evaluate import evaluate_tables
 
     with metered("Evaluating", len(data)) as (_, meter):
         found = evaluate_tables(model, data, label, target or (), ignore or (), drop_nan, meter)

@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from remanence.cli.options import AsJson, Model
+from remanence.cli.common.options import AsJson, Model
 from remanence.terminal_text import printable
 
 if TYPE_CHECKING:
-    from remanence.store.inspecting import Inspection
+    from remanence.store.jobs.inspect import Inspection
 
 LINES = 12  # of a list that are shown
 
 
 def inspect(model: Model, as_json: AsJson = False) -> None:
     """Show what a model file knows and check that it is sound; leave with 1 if a check fails."""
-    from remanence.store.inspecting import inspect_file
+    from remanence.store.jobs.inspect import inspect_file
 
     found = inspect_file(model)
     if as_json:

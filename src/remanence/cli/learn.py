@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from remanence.cli.meter import metered
-from remanence.cli.options import AsJson, Data, DropMissing, Ignore, Model, read_settings
+from remanence.cli.common.meter import metered
+from remanence.cli.common.options import AsJson, Data, DropMissing, Ignore, Model, read_settings
 from remanence.errors import FileError, InputError, MissingDependency, NumericalError
 
 if TYPE_CHECKING:
+    from remanence.store.jobs.learn import Report
     from remanence.store.model_file import ModelFile
-    from remanence.store.teaching import Report
 
 
 def learn(
@@ -53,9 +53,9 @@ def learn(
 
     Files before one that is refused are kept. After an interruption, run the same command again.
     """
-    from remanence.store.teaching import GrownFile, lesson
-    from remanence.store.wishes import Wishes
-    from remanence.streams.tables import expand_paths
+    from remanence.store.jobs.learn import GrownFile, lesson
+    from remanence.store.jobs.teach_options import Wishes
+    from remanence.tables import expand_paths
 
     settings = read_settings(setting, ridge=ridge, forget=forget)
     wishes = Wishes(label, tuple(target or ()), tuple(ignore or ()), method, settings, features, undo)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from remanence.cli.options import AsJson
+from remanence.cli.common.options import AsJson
 
 
 def merge(
@@ -15,8 +15,8 @@ def merge(
     as_json: AsJson = False,
 ) -> None:
     """Become the model that saw the rows of all; what two of them have learned is refused, it would count twice."""
-    from remanence.store.merging import merge_files
-    from remanence.store.work import rows_of
+    from remanence.store.jobs.merge import merge_files
+    from remanence.store.jobs.session import rows_of
 
     merged = merge_files(models, out)
     rows, pieces = rows_of(merged.learner), len(merged.ledger.in_force())

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from remanence.cli.choices import LEARNERS
+from remanence.cli.run_options.learners import LEARNERS
 
 
 def methods(

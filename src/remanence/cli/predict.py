@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from remanence.cli.meter import metered
-from remanence.cli.options import AsJson, DropMissing, Ignore, Model
-from remanence.cli.terminated import leaving_when_terminated
+from remanence.cli.common.meter import metered
+from remanence.cli.common.options import AsJson, DropMissing, Ignore, Model
+from remanence.cli.common.terminated import leaving_when_terminated
 from remanence.errors import FileError
 
 
@@ -24,7 +24,7 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Write a table with all columns of the data and the predictions beside them, block by block."""
-    from remanence.store.asking import predict_table
+    from remanence.store.jobs.predict import predict_table
 
     if out.exists() and not overwrite:
         raise FileError(f"{out} is there already and would be lost; name a new file, or replace it with --overwrite")

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from remanence import __version__
-from remanence.cli.choices import DEFAULT, LEARNERS, contenders, read_learners
-from remanence.cli.sources import ORDERS, STREAMS, TASKS, Asked, Source, find_source
+from remanence.cli.run_options.learners import DEFAULT, LEARNERS, contenders, read_learners
+from remanence.cli.run_options.streams import ORDERS, STREAMS, TASKS, Asked, Source, find_source
 from remanence.errors import InputError
 from remanence.terminal_text import printable
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from remanence.cli.meter import metered
-from remanence.cli.options import AsJson, Data, DropMissing, Model
+from remanence.cli.common.meter import metered
+from remanence.cli.common.options import AsJson, Data, DropMissing, Model
 from remanence.errors import FileError, InputError, MissingDependency, NumericalError
 
 
@@ -34,9 +34,9 @@ def unlearn(
     model or in the current folder, and those named with --from. Learned files that are not at hand cannot be searched,
     and are named.
     """
-    from remanence.store.unlearning import RowsNotFound, RowsOnTrust, removal
-    from remanence.store.wishes import Wishes
-    from remanence.streams.tables import expand_paths
+    from remanence.store.jobs.teach_options import Wishes
+    from remanence.store.jobs.unlearn import RowsNotFound, RowsOnTrust, removal
+    from remanence.tables import expand_paths
 
     paths = expand_paths(data)
     with (

@@ -9,19 +9,19 @@ except ImportError as error:
         "remanence.deep needs torch, which is not installed; pip install 'remanence[deep]'"
     ) from error
 
-from remanence.deep.ebp import EBP
-from remanence.deep.ekf import EKF
 from remanence.deep.encoder import Encoder
-from remanence.deep.fit_result import StreamFit
-from remanence.deep.fit_stream import fit_stream, joint
-from remanence.deep.gradient_projection import GradientProjection
-from remanence.deep.guard import Guard
-from remanence.deep.guard_report import GradientReport, GuardReport, LayerReport
-from remanence.deep.heads import MultiHead
-from remanence.deep.linearized_rls import LinearizedRLS
-from remanence.deep.ogd import OGD
-from remanence.deep.orfit import ORFit
-from remanence.deep.owm import OWM
+from remanence.deep.guards.gradient_projection import GradientProjection
+from remanence.deep.guards.guard import Guard
+from remanence.deep.guards.ogd import OGD
+from remanence.deep.guards.owm import OWM
+from remanence.deep.guards.report import GradientReport, GuardReport, LayerReport
+from remanence.deep.nn.heads import MultiHead
+from remanence.deep.online.ebp import EBP
+from remanence.deep.online.ekf import EKF
+from remanence.deep.online.linearized_rls import LinearizedRLS
+from remanence.deep.online.orfit import ORFit
+from remanence.deep.training.fit_stream import fit_stream, joint
+from remanence.deep.training.result import StreamFit
 
 __all__ = [
     "EBP",

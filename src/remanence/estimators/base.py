@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from remanence.checks import Array, check_finite, check_memory, check_numbers, check_result, quiet
 from remanence.errors import InputError
 from remanence.estimators.fingerprint import fingerprint
+from remanence.estimators.input_checks import check_container, refused_as_input_error
 from remanence.estimators.one_value import OneValue
 from remanence.estimators.random_features import RandomFeatures
 from remanence.estimators.settings import (
@@ -27,11 +27,11 @@ from remanence.estimators.settings import (
     check_word,
     settings_of,
 )
-from remanence.estimators.validation import check_container, refused_as_input_error
 from remanence.memory.forking import unforked
 from remanence.methods import LMS, RLS
+from remanence.methods.least_squares import SoftMethod
 from remanence.methods.protocol import Method
-from remanence.methods.soft import SoftMethod
+from remanence.validation import Array, check_finite, check_memory, check_numbers, check_result, quiet
 
 FORM = ("state_", "method_", "offset_")  # in which form a model is held; another form can be the same model
 LARGEST_REPEAT = 1 << 25  # numbers that samples repeated by their weights may take

@@ -10,12 +10,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from remanence.checks import Array, check_number, check_result, quiet
 from remanence.errors import InputError
 from remanence.estimators.base import ContinualEstimator, positive
+from remanence.estimators.input_checks import check_labels, check_same_kind, refused_as_input_error, united
 from remanence.estimators.settings import check_word
-from remanence.estimators.validation import check_labels, check_same_kind, refused_as_input_error, united
 from remanence.methods.protocol import Method
+from remanence.validation import Array, check_number, check_result, quiet
 
 
 class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[misc]

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from remanence.checks import Array
 from remanence.errors import InputError
-from remanence.evaluation.learners import EstimatorPupil, Method, MethodPupil, Pupil, check_learner, name_of
+from remanence.evaluation.adapters import EstimatorPupil, Method, MethodPupil, Pupil, check_learner, name_of
 from remanence.evaluation.losses import BY_ROW, Exam, Loss
 from remanence.evaluation.matrix import ErrorMatrix
-from remanence.evaluation.weighing import carried_bytes
+from remanence.evaluation.memory_size import carried_bytes
 from remanence.progress import track_progress
 from remanence.streams.task import Task, same_kind
+from remanence.validation import Array
 
 Rows = list[tuple[Array, Array]]
 Record = list[tuple[Array, float]]  # the columns of the matrix so far (T,), each with the seconds of its task

@@ -7,17 +7,17 @@ extended   the filter for nonlinear tasks               linearized    ICL, RLS, 
 learn      the model itself, from data (EM)             Kalman        the filter as a streaming method
 """
 
-from remanence.kalman.filtering import filter
-from remanence.kalman.learning import Learned, learn
-from remanence.kalman.linear_methods import Linearized, linearized
+from remanence.kalman.backward_transfer import backward_transfer
+from remanence.kalman.em import Learned, learn
+from remanence.kalman.filter import filter
+from remanence.kalman.forecast import forecast, sample
+from remanence.kalman.innovations import Innovations, innovations
 from remanence.kalman.model import LinearGaussian
-from remanence.kalman.nonlinear import extended, smooth_extended
-from remanence.kalman.outlook import forecast, sample
+from remanence.kalman.nonlinear.extended import extended, smooth_extended
+from remanence.kalman.nonlinear.linearized import Linearized, linearized
 from remanence.kalman.results import Filtered, Forecast, Smoothed
-from remanence.kalman.smoothing import smooth
+from remanence.kalman.smoother import smooth
 from remanence.kalman.streaming import Kalman
-from remanence.kalman.surprises import Innovations, innovations
-from remanence.kalman.transfer import backward_transfer
 
 __all__ = [
     "Filtered",

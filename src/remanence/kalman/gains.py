@@ -12,19 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remanence.checks import Array
 from remanence.kalman.model import LinearGaussian, Steps
-from remanence.memory.gaussian import (
-    MISSING,
-    Gain,
-    advanced_root,
-    exactness,
-    gain,
-    psd_root,
-    root_gain,
-    semidefinite,
-    symmetric,
-)
+from remanence.kernels.constants import MISSING
+from remanence.memory.gaussian import Gain, advanced_root, exactness, gain, psd_root, root_gain, semidefinite, symmetric
+from remanence.validation import Array
 
 SMALL = 100  # up to this many features (and entries) the compiled loop is faster than LAPACK a step
 
@@ -63,7 +54,7 @@ def compute(model: LinearGaussian, there: Array, form: str, steady: bool = True)
             return _with(out, _by_lapack(model, there, out, constant))
         _by_roots(model, there, out)
         return out
-    from remanence.kalman.compiled_filter import covariances
+    from remanence.kernels.compiled_kalman_filter import covariances
 
     settled = covariances(
         s.A, s.Q, s.X, s.R, roots(s.Q) if rooted else s.Q, roots(s.R), s.least_Q, s.least_R,

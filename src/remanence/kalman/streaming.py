@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import (
+from remanence.errors import InputError, NumericalError
+from remanence.kalman.model import LinearGaussian, check_covariances
+from remanence.kalman.results import Filtered
+from remanence.kalman.smoother import smooth
+from remanence.kernels.constants import LOG_2PI
+from remanence.memory import root as roots
+from remanence.memory.gaussian import Gaussian, gain, symmetric
+from remanence.memory.root import sums_of_squares, take_outputs
+from remanence.methods.protocol import Method
+from remanence.validation import (
     Array,
     check_block,
     check_count,
@@ -29,14 +38,6 @@ from remanence.checks import (
     quiet,
     read_only,
 )
-from remanence.errors import InputError, NumericalError
-from remanence.kalman.model import LinearGaussian, check_covariances
-from remanence.kalman.results import Filtered
-from remanence.kalman.smoothing import smooth
-from remanence.memory import root as roots
-from remanence.memory.gaussian import LOG_2PI, Gaussian, gain, symmetric
-from remanence.memory.root import sums_of_squares, take_outputs
-from remanence.methods.protocol import Method
 
 FORGETTING = (1.0, 0.999, 0.997, 0.99, 0.97, 0.9, 0.7, 0.5)  # the bank of "auto"
 WINDUP = (1e4, 1e8)  # directions no task shows: variances above the second, in units of the prior's, go to the first

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from remanence.checks import check_count, check_number
+from remanence.validation import check_count, check_number
 
 
 def namespace(array: Any) -> Any:

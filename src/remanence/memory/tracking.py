@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from remanence.checks import Array
+from remanence.memory.blas_threads import one_thread
 from remanence.memory.root import Root, _lapack, column_major, faint, sums_of_squares
-from remanence.memory.threads import one_thread
+from remanence.validation import Array
 
 NARROW = 96  # features up to which a compiled loop over rows beats blocks
 
@@ -83,7 +83,7 @@ class Tracker:
 
 
 def _one_by_one(root: Root, X: Array, Y: Array, weights: Array, decay: float) -> tuple[Root, Array]:
-    from remanence.memory.compiled import rotate_rows
+    from remanence.kernels.compiled_memory import rotate_rows
 
     (n, d), c, even = X.shape, Y.shape[1], len(X) + len(X) % 2
     rows, aims, errors = (np.zeros((even, width), root.dtype) for width in (d, c, c))

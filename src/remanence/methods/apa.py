@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import Array, check_block, check_count, check_result, check_start, quiet, read_only
 from remanence.errors import InputError
 from remanence.memory.root import take_outputs
 from remanence.memory.subspace import nothing
 from remanence.memory.window import Everything, Window, correction, nothing_seen
 from remanence.methods.protocol import Method
-from remanence.methods.steps import check_step, resolve
+from remanence.methods.step_sizes import check_step, resolve
+from remanence.validation import Array, check_block, check_count, check_result, check_start, quiet, read_only
 
 LARGEST_BUFFER = 10_000
 DEPENDENT = 1e-6  # squared pivots below this share are solved without a Gram matrix: it would lose too many digits
@@ -107,7 +107,7 @@ class APA(Method[APAState]):
 
 def _walk(W: Array, past: Window, X: Array, Y: Array, steps: Array, buffer: int, errors: Array) -> Array:
     """The compiled loop, first over the rows that still see the window, then over the rest; W (d, c) is returned."""
-    from remanence.methods.compiled import apa_walk
+    from remanence.kernels.compiled_filters import apa_walk
 
     W = np.array(W.T, order="C")
     bound = max(DEPENDENT, 1e3 * float(np.finfo(X.dtype).eps))

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import Array, check_block, check_finite, check_result, check_start, quiet, read_only
 from remanence.errors import InputError
 from remanence.memory.root import take_outputs
 from remanence.methods.protocol import Method
-from remanence.methods.steps import check_step, resolve
+from remanence.methods.step_sizes import check_step, resolve
+from remanence.validation import Array, check_block, check_finite, check_result, check_start, quiet, read_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class LMS(Method[LMSState]):
 
     @quiet
     def track(self, state: LMSState, X: Any, Y: Any, donate: bool = False) -> tuple[LMSState, Array]:
-        from remanence.methods.compiled import lms_walk
+        from remanence.kernels.compiled_filters import lms_walk
 
         X, Y = check_block(X, Y, state.W, finite=False)
         steps = resolve(self.step, state.count, len(X)).astype(X.dtype)

@@ -13,7 +13,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import (
+from remanence.errors import InputError
+from remanence.memory.pending_rows import Store, Waiting
+from remanence.memory.root import take_outputs
+from remanence.memory.truncated_svd import Spectrum, no_spectrum
+from remanence.methods.evidence import ridge_of_largest_evidence
+from remanence.methods.least_squares import SoftMethod
+from remanence.validation import (
     Array,
     check_block,
     check_count,
@@ -25,12 +31,6 @@ from remanence.checks import (
     quiet,
     read_only,
 )
-from remanence.errors import InputError
-from remanence.memory.lowrank import Spectrum, no_spectrum
-from remanence.memory.root import take_outputs
-from remanence.memory.waiting import Store, Waiting
-from remanence.methods.ridge import ridge_of_largest_evidence
-from remanence.methods.soft import SoftMethod
 
 
 @dataclass(slots=True)

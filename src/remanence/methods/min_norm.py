@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from remanence.checks import Array, check_block, check_numbers, check_start
 from remanence.errors import InputError
+from remanence.validation import Array, check_block, check_numbers, check_start
 
 
 def min_norm(X: Any, Y: Any, start: Any = None) -> Array:

@@ -14,7 +14,21 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
-from remanence.checks import (
+from remanence.errors import InputError, NumericalError
+from remanence.memory import lost
+from remanence.memory import root as roots
+from remanence.memory.forgetting import Fading
+from remanence.memory.forking import unforked
+from remanence.memory.memory_limit import check_memory
+from remanence.memory.pending_rows import Store, Waiting
+from remanence.memory.root import Root, sums_of_squares, take_outputs
+from remanence.memory.tracking import Tracker, stretch
+from remanence.methods.evidence import best_ridge
+from remanence.methods.least_squares import SoftMethod
+from remanence.methods.precision import check_loss, precision_loss, usual, warn_of_large_rows
+from remanence.methods.rls_exact import Exact, track_exact
+from remanence.methods.rls_state import Known, Owner, RLSState
+from remanence.validation import (
     Array,
     check_block,
     check_free,
@@ -25,20 +39,6 @@ from remanence.checks import (
     quiet,
     read_only,
 )
-from remanence.errors import InputError, NumericalError
-from remanence.memory import lost
-from remanence.memory import root as roots
-from remanence.memory.forking import unforked
-from remanence.memory.root import Root, sums_of_squares, take_outputs
-from remanence.memory.tracking import Tracker, stretch
-from remanence.memory.waiting import Store, Waiting
-from remanence.methods.fading import Fading
-from remanence.methods.memory_limit import check_memory
-from remanence.methods.precision import check_loss, precision_loss, usual, warn_of_large_rows
-from remanence.methods.ridge import best_ridge
-from remanence.methods.rls_exact import Exact, track_exact
-from remanence.methods.rls_state import Known, Owner, RLSState
-from remanence.methods.soft import SoftMethod
 
 BLOCK = 8  # rows that are looked at when they come; fewer are a live stream, and must stay quick
 NEWEST = 4  # rows that must weigh more than the prior, however much is forgotten

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remanence.checks import Array, quiet
 from remanence.errors import InputError
 from remanence.memory.root import take_outputs
 from remanence.memory.subspace import Subspace, nothing
-from remanence.methods.walk import walk
+from remanence.memory.subspace_walk import walk
+from remanence.validation import Array, quiet
 
 
 @dataclass(frozen=True, slots=True)

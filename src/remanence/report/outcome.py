@@ -10,9 +10,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from remanence.certificates import Certificate
-from remanence.checks import Array
 from remanence.errors import InputError
 from remanence.evaluation import ErrorMatrix, metrics
+from remanence.validation import Array
 
 Role = Literal["learner", "floor", "ceiling"]
 

@@ -15,8 +15,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from remanence.checks import check_count
 from remanence.errors import InputError
+from remanence.validation import check_count
 
 Action = Literal["learned", "unlearned", "merged"]
 SHA256 = re.compile("[0-9a-f]{64}")

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from remanence.checks import check_number
 from remanence.errors import FileError
+from remanence.validation import check_number
 
 PAUSE = 0.02  # seconds between two tries
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)

@@ -19,15 +19,15 @@ from typing import Any
 
 from remanence.errors import FileError, InputError
 from remanence.files import refuse_unwritable, remove_unfinished, write_atomically
-from remanence.store.about import about
-from remanence.store.encode import decode, encode
-from remanence.store.file import packed, parse, read_bytes, read_words
+from remanence.store.format.encode import decode, encode
+from remanence.store.format.externals import Outside
+from remanence.store.format.metadata import NOTES, SUMMARY, problem_of
+from remanence.store.format.safetensors_file import packed, parse, read_bytes, read_words
 from remanence.store.ledger import Ledger
 from remanence.store.lock import alone
-from remanence.store.outside import Outside
-from remanence.store.pairs import Pair
-from remanence.store.registry import RECORDS, find_name
-from remanence.store.said import NOTES, SUMMARY, problem_of
+from remanence.store.records.pairs import Pair
+from remanence.store.records.registry import RECORDS, find_name
+from remanence.store.records.summary import about
 
 FORMAT = 1  # raised when a reader of the old one would misread the new one
 WITH_PIECES = 2  # a file that also has one learner for every piece; readers of format 1 refuse it
@@ -195,7 +195,7 @@ def _no_number(text: str) -> None:
 
 
 def _check_pieces(learner: Any, ledger: Ledger, pieces: Any) -> None:
-    from remanence.store.piecewise import problem
+    from remanence.store.jobs.piecewise import problem
 
     wrong = "expected pieces by mark" if type(pieces) is not dict else problem(learner, ledger, pieces)
     if wrong:

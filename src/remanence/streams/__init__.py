@@ -3,7 +3,7 @@
 from remanence.streams.classes import digits, split_classes
 from remanence.streams.images import permuted, rotated
 from remanence.streams.linear import linear, linear_gaussian
-from remanence.streams.repeat import recurring
+from remanence.streams.recurring import recurring
 from remanence.streams.task import Task
 
 __all__ = ["Task", "digits", "linear", "linear_gaussian", "permuted", "recurring", "rotated", "split_classes"]

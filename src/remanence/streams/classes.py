@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from remanence.checks import Array, check_count
 from remanence.errors import InputError
 from remanence.streams.holdout import divide
 from remanence.streams.task import Task, pair
+from remanence.validation import Array, check_count
 
 
 def split_classes(

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from remanence.checks import Array, check_number
 from remanence.errors import InputError
 from remanence.streams.task import pair, same_kind
+from remanence.validation import Array, check_number
 
 
 def divide(

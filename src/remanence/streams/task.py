@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from remanence.checks import Array, check_finite
 from remanence.errors import InputError
+from remanence.validation import Array, check_finite
 
 
 @dataclass(frozen=True, init=False, eq=False)

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 import remanence as rm
-from remanence.deep.layers import patches
+from remanence.deep.nn.layers import patches
 
 torch = pytest.importorskip("torch")
 nn, optim = torch.nn, torch.optim
@@ -240,8 +240,8 @@ def test_a_stream_of_batches_is_used_once_and_let_go(rows):
 
 def test_many_rows_are_folded_in_pieces(rows, monkeypatch):
     """A convolution makes thousands of rows of one image: they are never in float64 all at once."""
-    from remanence.deep import watching
-    from remanence.deep.layers import Matrix
+    from remanence.deep.guards import input_recorder as watching
+    from remanence.deep.nn.layers import Matrix
 
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(2, 4, 3, groups=2), nn.Flatten(), nn.Linear(64, 2)).double()

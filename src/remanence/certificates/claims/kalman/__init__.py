@@ -1,0 +1,1 @@
+"""Claims about drifting tasks: filter, smoother, extended filter, EM."""

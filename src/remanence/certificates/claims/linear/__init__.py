@@ -1,0 +1,1 @@
+"""Claims about metrics, LMS, APA, ICL and projected gradient steps."""

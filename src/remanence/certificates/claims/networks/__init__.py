@@ -1,0 +1,1 @@
+"""Claims about layers, guards and online learners of networks."""

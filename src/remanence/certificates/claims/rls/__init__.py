@@ -1,0 +1,1 @@
+"""Claims about recursive least squares."""

@@ -1,0 +1,1 @@
+"""Data, models and networks on which claims are tried."""

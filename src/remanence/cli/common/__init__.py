@@ -1,0 +1,1 @@
+"""Options, progress and output that all commands share."""

@@ -1,0 +1,1 @@
+"""What `remanence run` can be asked for: learners and streams."""

@@ -1,0 +1,1 @@
+"""Guards: each optimizer step is projected onto the directions that old inputs allow."""

@@ -1,0 +1,1 @@
+"""What a guard looks at before it promises anything."""

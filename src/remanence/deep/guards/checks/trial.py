@@ -1,0 +1,138 @@
+"""Try a new memory on the model before it is kept: what the calls of its modules show must explain its answers.
+
+    θ → θ + Δ,  Δ what the memory allows of a random step
+    hard memories      θ + Δ everywhere: old answers must stay                                              (T1)
+    every memory       θ inside the calls of a parameter's own modules, θ + Δ elsewhere: the same           (T2)
+
+(T1) is the promise itself, and only a memory that keeps every direction makes it. (T2) asks what a soft or partial
+memory relies on too: that a weight acts through its own modules' calls alone, whose inputs were recorded. It needs no
+free direction and allows only rounding, because a weight that is used nowhere else changes nothing at all.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from remanence.deep.guards.checks.batches import Forward
+from remanence.deep.guards.guard import answering
+from remanence.deep.guards.parameter_roles import Cover, outputs_of
+from remanence.deep.guards.projection.guarded_steps import Keeper
+from remanence.errors import InputError
+
+Values = dict[Tensor, Tensor]
+
+
+class Trial:
+    """The answers to one batch at the weights of now, and after steps that a memory allows."""
+
+    def __init__(self, model: nn.Module, cover: Cover, batch: Any, forward: Forward) -> None:
+        self.model, self.cover = model, cover
+        self.ask: Callable[[], list[Tensor]] = lambda: outputs_of(forward(model, batch))
+        self.now: Values = {p: p.detach().clone() for p in cover.kept}
+
+    @torch.no_grad()
+    def run(self, keepers: Sequence[Keeper], exact: bool) -> None:
+        """Raises InputError where the answers are not explained; the parameters are then as they were, as always."""
+        with answering(self.model):
+            try:
+                self.before, self.again = self.ask(), self.ask()
+                stepped = self._allowed_step(keepers)
+                moved = self._moved(self.ask()) if exact else self._moved(self._answers_outside(stepped))
+                if moved is not None:
+                    self._refuse(stepped, *moved)
+            finally:
+                _write(self.now)
+
+    def _allowed_step(self, keepers: Iterable[Keeper]) -> Values:
+        """Move every parameter at random, keep the allowed part; returns what moved, and leaves it so."""
+        noise = torch.Generator("cpu").manual_seed(0)
+        for parameter in self.cover.kept:
+            if parameter.requires_grad:
+                size = 0.1 * float(parameter.double().square().mean().sqrt()) or 0.01
+                step = torch.randn(parameter.shape, generator=noise, dtype=torch.float64, device="cpu") * size
+                parameter.add_(step.to(parameter))
+        for keeper in keepers:
+            keeper.keep()
+        return {p: p.detach().clone() for p, value in self.now.items() if not torch.equal(p, value)}
+
+    def _answers_outside(self, stepped: Values) -> list[Tensor]:
+        """The answers where these parameters have stepped everywhere but in calls of their own modules (T2)."""
+        _write(self.now)
+        _write(stepped)
+        names = {module: name for name, module in self.model.named_modules()}
+        with ExitStack() as hooks:
+            for module, own in self._owners().items():
+                inside = {p: self.now[p] for p in own if p in stepped}
+                outside = {p: stepped[p] for p in inside}
+                # last before the call and first after it: hooks of the user's own are outside
+                enter = module.register_forward_pre_hook(lambda *_, values=inside: _write(values))
+                leave = module.register_forward_hook(_leaving(names[module], outside), prepend=True, with_kwargs=True)
+                hooks.callback(enter.remove)
+                hooks.callback(leave.remove)
+            return self.ask()
+
+    def _owners(self) -> dict[nn.Module, list[Tensor]]:
+        """The modules whose calls show what their parameters do."""
+        owners: dict[nn.Module, list[Tensor]] = {
+            w.module: [p for m in w.matrices for p in m.parameters] for w in self.cover.watched
+        }
+        owners |= {table: [table.weight] for table in self.cover.tables.values()}
+        return owners | {norm: list(norm.parameters()) for norm in self.cover.norms.values()}
+
+    def _moved(self, after: list[Tensor]) -> tuple[float, float] | None:
+        """How far the answers moved and what rounding allows, where it is more."""
+        coarsest = max((float(torch.finfo(t.dtype).eps) for t in (*self.cover.kept, *self.before)), default=0.0)
+        for a, b, c in zip(self.before, self.again, after, strict=True):
+            if a.numel():
+                allowed = coarsest**0.5 * max(float(a.abs().max()), 1e-30) + 10 * float((a - b).abs().max())
+                moved = float((c - a).abs().max())
+                if not moved <= allowed:
+                    return moved, allowed
+        return None
+
+    def _refuse(self, stepped: Values, moved: float, allowed: float) -> None:
+        found = f"a trial step that no memory forbids moved the model's answers by {moved:.1e} (allowed {allowed:.1e})"
+        named = [(name, p) for name, p in self.model.named_parameters() if p in stepped]
+        lost = [name for name, p in named if self._moved(self._answers_outside({p: stepped[p]})) is not None]
+        if lost:
+            raise InputError(
+                f"{found}: {', '.join(lost[:8])} acts outside its module's own call (F.linear(x, layer.weight), "
+                "x @ layer.weight, layer.forward(x)), where its inputs are not seen, so old answers cannot be "
+                "protected; call the module itself, or name it in frozen=(…) or free=(…). Nothing was absorbed"
+            )
+        raise InputError(
+            f"{found}, so they cannot be protected: some weight is used in a way its module's own forward does not "
+            "show (random numbers in eval mode, a forward put on one layer), or the inputs differ in size by more than "
+            "this precision can tell; name such parameters in frozen=(…) or free=(…), or use double(). Nothing was "
+            "absorbed"
+        )
+
+
+def _leaving(name: str, outside: Values) -> Callable[..., None]:
+    def leave(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], answer: Any) -> None:
+        if "forward" in vars(module) and outside:
+            own = outputs_of(type(module).forward(module, *args, **kwargs))
+            if not all(map(_alike, own, outputs_of(answer))):
+                raise InputError(
+                    f"{name} answers otherwise than {type(module).__name__} does, because its forward was replaced, so "
+                    "its inputs do not explain its answers; make it a class of its own, and name its parameters in "
+                    "frozen=(…) or free=(…). Nothing was absorbed"
+                )
+        _write(outside)
+
+    return leave
+
+
+def _alike(a: Tensor, b: Tensor) -> bool:
+    if a.shape != b.shape or not a.numel():
+        return a.shape == b.shape
+    eps = max(torch.finfo(t.dtype).eps for t in (a, b))
+    return bool((a - b).abs().max() <= eps**0.5 * a.abs().max())
+
+
+def _write(values: Values) -> None:
+    for parameter, value in values.items():
+        parameter.copy_(value)

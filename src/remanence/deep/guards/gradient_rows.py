@@ -1,0 +1,124 @@
+"""What orthogonal gradient descent remembers of a batch: gradients of its answers by all parameters, one a row.
+
+of="logits"    ∂f_k(x; θ)/∂θ                for every output k: c rows a sample
+of="label"     ∂f_y(x; θ)/∂θ                for the output of the sample's label y
+of="loss"      ∂ℓ(f(x; θ), y)/∂θ            cross-entropy for labels, ½‖y − f‖² for targets (n, c)
+a function     ∂of(f(x; θ), y)/∂θ           one number of the outputs (c,) and what stands for y
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map
+
+from remanence.deep.guards.checks.batches import Forward
+from remanence.deep.guards.guard import answering
+from remanence.deep.nn.flat_parameters import Flat, check_output, refusing
+from remanence.errors import InputError
+
+Score = Callable[[Tensor, Tensor], Tensor]  # outputs (c,) of a sample and what was asked of it → one number
+KINDS = ("logits", "label", "loss")
+Of = Literal["logits", "label", "loss"] | Score
+AT_ONCE = 16_000_000  # numbers of gradients that are worked out at once
+
+
+class Places(nn.Module):
+    """A model as a function of places in one batch, in the user's own way of calling it."""
+
+    def __init__(self, model: nn.Module, inputs: Any, forward: Forward) -> None:
+        super().__init__()
+        self.model, self._inputs, self._call = model, inputs, forward
+
+    def forward(self, places: Tensor) -> Any:
+        picked = tree_map(lambda t: t.index_select(0, places.to(t.device)), self._inputs)
+        return self._call(self.model, picked)
+
+
+def gradient_rows(model: nn.Module, names: tuple[str, ...], batch: Any, forward: Forward, of: Of) -> Iterator[Tensor]:
+    """The gradients of a batch by the named parameters, piece by piece, (rows, D) in float64 on the CPU."""
+    inputs, asked = (batch, None) if of == "logits" else _pair(batch)
+    n = _length(inputs)
+    with answering(model), refusing(tree_leaves(inputs)[0]):
+        answers = check_output(forward(model, inputs), n)
+    aims = None if of == "logits" else _aims(asked, answers, of)
+    flat = Flat(Places(model, inputs, forward), names=[f"model.{name}" for name in names])
+    rows_each = answers.shape[1] if aims is None else 1
+    for places in torch.split(torch.arange(n), max(1, AT_ONCE // (rows_each * flat.size))):
+        if aims is None:
+            rows = flat.linearized(places)[1].flatten(0, 1)
+        else:
+            rows = flat.gradients(places, _score(of, aims), aims[places])
+        rows = rows.to("cpu", torch.float64)
+        if not torch.isfinite(rows).all():
+            raise InputError(
+                "the gradients of the answers hold NaN or infinity; look at the batches and at the weights before "
+                "absorbing (nothing was absorbed)"
+            )
+        yield rows
+
+
+def _pair(batch: Any) -> tuple[Any, Any]:
+    if not isinstance(batch, tuple | list) or len(batch) != 2:
+        raise InputError(
+            f"expected batches of (inputs, labels) for gradients of a label or a loss, got {_what(batch)}; "
+            'pass pairs, or make the guard with of="logits", which needs no labels'
+        )
+    return batch[0], batch[1]
+
+
+def _length(inputs: Any) -> int:
+    leaves = tree_leaves(inputs)
+    lengths = {t.shape[0] if isinstance(t, Tensor) and t.dim() else None for t in leaves}
+    if len(lengths) != 1 or None in lengths or 0 in lengths:
+        raise InputError(
+            f"expected inputs as tensors with one sample a row, as many in each, got {_what(inputs)}; one sample is "
+            "x[None], and an empty batch is left out"
+        )
+    return int(leaves[0].shape[0])
+
+
+def _aims(asked: Any, answers: Tensor, of: Of) -> Tensor:
+    """What was asked of each sample, looked at."""
+    try:
+        aims = torch.as_tensor(asked, device=answers.device)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"expected labels as a tensor or an array, got {type(asked).__name__}") from None
+    n, c = answers.shape
+    whole = not (aims.is_floating_point() or aims.is_complex() or aims.dtype == torch.bool)
+    if callable(of):
+        if not aims.dim() or len(aims) != n:
+            raise InputError(f"expected something for each of the {n} samples, got {tuple(aims.shape)}")
+    elif whole and aims.shape == (n,):
+        if int(aims.min()) < 0 or int(aims.max()) >= c:
+            raise InputError(
+                f"expected labels from 0 to {c - 1}, one for each output, got {int(aims.min())} to {int(aims.max())}"
+            )
+        aims = aims.long()
+    elif of == "label" or not aims.is_floating_point() or aims.shape != (n, c):
+        targets = "" if of == "label" else f", or real targets ({n}, {c})"
+        raise InputError(f"expected whole-number labels ({n},){targets}, got {tuple(aims.shape)} of {aims.dtype}")
+    else:
+        aims = aims.to(answers.dtype)
+        if not torch.isfinite(aims).all():
+            raise InputError("the targets hold NaN or infinity; drop or impute those samples before absorbing")
+    return aims
+
+
+def _score(of: Of, aims: Tensor) -> Score:
+    if callable(of):
+        return of
+    if of == "label":
+        return lambda outputs, label: outputs.gather(0, label[None])[0]
+    if aims.is_floating_point():
+        return lambda outputs, target: (outputs - target).square().sum() / 2
+    return lambda outputs, label: nn.functional.cross_entropy(outputs[None], label[None])
+
+
+def _what(thing: Any) -> str:
+    if isinstance(thing, Tensor):
+        return f"a tensor {tuple(thing.shape)}"
+    if isinstance(thing, tuple | list):
+        return f"{type(thing).__name__} of {', '.join(_what(t) for t in thing[:3]) or 'nothing'}"
+    return type(thing).__name__

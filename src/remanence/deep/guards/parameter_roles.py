@@ -1,0 +1,229 @@
+"""Which rule keeps which parameter of a model, so that none moves unseen.
+
+    Linear, Conv1d/2d/3d, MultiheadAttention    a memory of the inputs of each weight matrix (layers.py)
+    Embedding, EmbeddingBag                     the rows that were looked up are held
+    LayerNorm, GroupNorm, BatchNorm, …          scale, shift and running statistics are held
+    buffers of other modules                    those that an answer reads are held (buffers.py)
+    what `frozen` names                         held
+    what `free` names                           left to the optimizer: its part in old answers is not protected
+
+Held means: free during the first task, kept to the bit from the first `absorb` on (a norm: the first that calls it).
+"""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+import torch
+from torch import Tensor, nn
+
+from remanence.deep.guards.projection.buffers import Place, places_of_buffers
+from remanence.deep.nn.layers import Matrix, Watched, watched_in
+from remanence.errors import InputError
+
+NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase, nn.LocalResponseNorm)
+TABLES = (nn.Embedding, nn.EmbeddingBag)
+LORA = ("lora_A", "lora_B")
+Table = nn.Embedding | nn.EmbeddingBag
+
+
+@dataclass(frozen=True)
+class Cover:
+    """The parameters of a model, sorted by what keeps them."""
+
+    watched: tuple[Watched, ...]
+    matrices: dict[str, Matrix]
+    aliases: dict[str, str]  # a matrix → the name its memory goes by, the same for all that share their weights
+    tables: dict[str, Table]
+    held: dict[str, Tensor]
+    norms: dict[str, nn.Module]
+    norm_of: dict[str, str]  # a held tensor → its norm; the others are held from the first task on, called or not
+    kept: tuple[nn.Parameter, ...]  # all that some rule keeps
+    places: dict[str, Place]  # of buffers outside norms
+    read: frozenset[str]  # buffers that are held once an answer reads them; those that `frozen` names are held anyway
+
+    def steady(self, held: Iterable[str]) -> tuple[nn.Module, ...]:
+        """The norms whose running statistics are held: they answer with them from then on."""
+        return tuple(norm for name, norm in self.norms.items() if _inside(name, "running_mean") in set(held))
+
+
+def wrappings(model: nn.Module) -> list[nn.Module]:
+    """The model as it was handed over, and what is inside `torch.compile` and data-parallel wrappers, to the end."""
+    compiler = sys.modules.get("torch._dynamo.eval_frame")  # takes seconds to import, and who compiled has it
+    found = [model]
+    while True:
+        if compiler is not None and isinstance(found[-1], compiler.OptimizedModule):
+            found.append(found[-1]._orig_mod)
+        elif isinstance(found[-1], nn.parallel.DistributedDataParallel | nn.DataParallel):
+            found.append(found[-1].module)
+        else:
+            return found
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The user's own module behind all wrappers: same parameters, hooks that fire."""
+    return wrappings(model)[-1]
+
+
+def cover(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[str] = ()) -> Cover:
+    """Sort the parameters of a model; refuse one that no rule knows."""
+    frozen, free = patterns(model, frozen, "frozen"), patterns(model, free, "free")
+    named = dict(model.named_parameters(remove_duplicate=False))
+    _check_parameters(named)
+    _check_adapters(model, (*frozen, *free))
+    still = {id(p) for n, p in named.items() if matches(n, frozen)}
+    loose = {id(p) for n, p in named.items() if matches(n, free)} - still
+    found = list(watched_in(model))
+    # every input has the constant one in it, so where the weight is held the bias may not move either
+    biases = [m.bias_parameter for w in found for m in w.matrices if id(m.weight_parameter) in still]
+    still |= {id(bias) for bias in biases if bias is not None} - loose
+    watched, matrices, aliases = _without_twins(_left_to_rules(w, still, loose) for w in found)
+    kept = {id(p) for m in matrices.values() for p in m.parameters}
+    tables = {
+        name: m
+        for name, m in model.named_modules()
+        if isinstance(m, TABLES) and id(m.weight) not in still and id(m.weight) not in loose
+    }
+    _check_tables(tables, kept)
+    held: dict[str, Tensor] = {name: p for name, p in named.items() if id(p) in still}
+    held |= {name: b for name, b in model.named_buffers() if matches(name, frozen)}
+    norms: dict[str, nn.Module] = {name: m for name, m in model.named_modules() if isinstance(m, NORMS)}
+    norm_of: dict[str, str] = {}
+    batch_norms(model)
+    for name, norm in norms.items():
+        own = {_inside(name, n): t for n, t in (*norm.named_parameters(), *norm.named_buffers())}
+        norm_of |= {n: name for n in own if n not in held and not matches(n, free)}
+        held |= {n: own[n] for n in norm_of if n in own}
+    in_norms = set(norms.values())
+    places = {n: place for n, place in places_of_buffers(model).items() if place[0] not in in_norms}
+    read = frozenset(n for n in places if n not in held and not matches(n, free))
+    held |= {n: place[0].get_buffer(place[1]) for n, place in places.items() if n in read}
+    known = kept | {id(m.weight) for m in tables.values()} | {id(t) for t in held.values()}
+    lost = [n for n, p in named.items() if p.requires_grad and id(p) not in known | loose]
+    if lost:
+        raise InputError(
+            f"no rule keeps {_few(lost)}: expected parameters of Linear, Conv, Embedding, MultiheadAttention and norm "
+            "modules; name the others in frozen=(…) to hold them after the first task, or in free=(…) to leave them "
+            "to the optimizer without protection (patterns such as 'rnn.*' are understood)"
+        )
+    parameters = tuple(p for p in model.parameters() if id(p) in known)
+    return Cover(watched, matrices, aliases, tables, held, norms, norm_of, parameters, places, read)
+
+
+def _check_parameters(named: dict[str, nn.Parameter]) -> None:
+    for name, parameter in named.items():
+        if nn.parameter.is_lazy(parameter):
+            raise InputError(f"{name} has no size yet; run one batch through the model, then make the guard")
+        if parameter.is_complex():
+            raise InputError(f"expected real parameters, got {name} of {parameter.dtype}")
+
+
+def _check_adapters(model: nn.Module, named: tuple[str, ...]) -> None:
+    """Refuse low-rank adapters that learn: they would be full after the first task, and learn nothing more."""
+    parts = [(_inside(n, part), getattr(m, part, None)) for n, m in model.named_modules() for part in LORA]
+    found = [
+        name
+        for name, part in parts
+        if isinstance(part, nn.Module)
+        and any(p.requires_grad and not matches(_inside(name, n), named) for n, p in part.named_parameters())
+    ]
+    if found:
+        raise InputError(
+            f"expected layers that are trained themselves, got low-rank adapters (LoRA): {_few(found)}. Each lora_B "
+            "has only as many inputs as its rank, the first task takes them all, and nothing could be learned then; "
+            "merge the adapters into their layers (merge_and_unload()) and train those, guard the adapters by OGD, or "
+            "name them in free=('*lora_*',) to leave them unprotected"
+        )
+
+
+def _left_to_rules(watched: Watched, still: set[int], loose: set[int]) -> Watched:
+    """The matrices of a module without what `frozen` and `free` name."""
+    out = still | loose
+    left = [m for m in watched.matrices if id(m.weight_parameter) not in out]
+    return replace(
+        watched, matrices=tuple(replace(m, bias_name="") if id(m.bias_parameter) in out else m for m in left)
+    )
+
+
+def batch_norms(model: nn.Module) -> tuple[nn.Module, ...]:
+    """The batch norms of a model; refused where one has no running statistics to answer with."""
+    found = []
+    for name, module in model.named_modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            if not module.track_running_stats:
+                raise InputError(
+                    f"{name} normalises by the statistics of the batch even in eval mode, so an old answer depends "
+                    "on what else is in its batch; give it track_running_stats=True, or use GroupNorm or LayerNorm"
+                )
+            found.append(module)
+    return tuple(found)
+
+
+def _without_twins(found: Iterable[Watched]) -> tuple[tuple[Watched, ...], dict[str, Matrix], dict[str, str]]:
+    """Layers that share their weights share one memory."""
+    watched, matrices, aliases = [], {}, {}
+    owner: dict[tuple[int, int | None], Matrix] = {}
+    for w in found:
+        watched.append(w)
+        for m in w.matrices:
+            first = owner.setdefault((id(m.weight_parameter), m.weight_part.start), m)
+            aliases[m.name] = first.name
+            matrices[first.name] = first
+            if [id(p) for p in first.parameters] != [id(p) for p in m.parameters] or first.shape != m.shape:
+                raise InputError(
+                    f"{first.name} and {m.name} share a weight but not the bias, so no one memory keeps both; "
+                    "untie them, or name weight and biases in frozen=(…)"
+                )
+    return tuple(watched), matrices, aliases
+
+
+def _check_tables(tables: dict[str, Table], kept: set[int]) -> None:
+    for name, table in tables.items():
+        if table.max_norm is not None:
+            raise InputError(f"{name} rescales its rows while it answers (max_norm), so they cannot be kept; drop it")
+        if id(table.weight) in kept:
+            raise InputError(
+                f"{name}.weight is also the weight of another layer, and no one rule keeps both uses; "
+                f"untie them, or name it in frozen=('{name}.weight',)"
+            )
+
+
+def _inside(module: str, name: str) -> str:
+    return f"{module}.{name}" if module else name
+
+
+def held_value(tensor: Tensor) -> Tensor:
+    return tensor.detach().to("cpu", copy=True)
+
+
+def patterns(model: nn.Module, names: Iterable[str], what: str) -> tuple[str, ...]:
+    """Names or patterns of parameters; refused where one names no parameter of the model."""
+    if isinstance(names, str):
+        raise InputError(
+            f"expected {what} to be a list of names, got the one string {names!r}; try {what}=({names!r},)"
+        )
+    known = [name for name, _ in (*model.named_parameters(remove_duplicate=False), *model.named_buffers())]
+    for pattern in (given := tuple(names)):
+        if not any(matches(name, (pattern,)) for name in known):
+            raise InputError(
+                f"expected the names in frozen and free to match parameters of the model, got {pattern!r}; "
+                f"the model has {_few(known)}"
+            )
+    return given
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a parameter is meant: by its own name, by a pattern, or by the module it stands in."""
+    return any(fnmatchcase(name, p) or name.startswith(p + ".") for p in patterns)
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def outputs_of(answer: object) -> list[Tensor]:
+    """Every tensor of real numbers in whatever a model answers."""
+    from torch.utils._pytree import tree_leaves
+
+    return [t.detach() for t in tree_leaves(answer) if isinstance(t, Tensor) and torch.is_floating_point(t)]

@@ -1,0 +1,1 @@
+"""Keeping the allowed part of each optimizer step."""

@@ -1,0 +1,115 @@
+"""Keep the allowed part of a layer's step, hard or soft, by holding the answers on the protected directions.
+
+    K = W U                                     (K1)   the answers on an orthonormal basis U of old inputs
+    D = W' U − K                                (K2)   how far the optimizer's step W → W' moved them
+    W ← W' − D C     K ← K + D (I − C U)        (K3)   C = ω Uᵀ
+
+With ω = 1 this is W + (W' − W)(I − UUᵀ): the step without its part in the span, and rounding never adds up, because
+the answers K themselves are held. With 0 < ω < 1 the step loses the share ω along each direction: the soft projector
+I − U ω Uᵀ. Nothing of size inputs × inputs is formed. Where only some columns of W may move (its bias is frozen, say),
+A being their rows of U, C may act on those alone and must undo what they do:
+
+    A σ = Q s Vᵀ,  σ² = ω / (1 − ω)      C = σ V s/(1 + s²) Qᵀ      (ω = 1: C = A⁺)                     (K4)
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from remanence.deep.nn.layers import Matrix
+
+
+@dataclass(frozen=True)
+class Restraint:
+    """The protected directions of one matrix, by group, and the answers on them, in float64."""
+
+    basis: Tensor  # (g, in + 1, r) U, columns of zeros where a group has fewer directions
+    strength: Tensor | None  # (g, 1, r) ω; None means all ones
+    answers: Tensor  # (g, out, r) K
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(groups, outputs, inputs with the constant one)."""
+        return (*self.answers.shape[:2], self.basis.shape[1])
+
+    @property
+    def ranks(self) -> list[int]:
+        """How many directions each group has."""
+        return [int(n) for n in (self.basis.square().sum(1) > 0.5).sum(1)]
+
+    @property
+    def used(self) -> float:
+        """How many directions are taken, a soft one counting by its strength."""
+        return float(sum(self.ranks) if self.strength is None else self.strength.sum())
+
+    def moved(self, matrix: Matrix) -> bool:
+        """Whether a matrix no longer gives the answers held, beyond rounding; a soft restraint holds none."""
+        if self.strength is not None or not self.basis.shape[2]:
+            return False
+        values = matrix.values()
+        shift = float((values @ self.basis - self.answers).abs().max())
+        eps = max(torch.finfo(p.dtype).eps for p in matrix.parameters)
+        return not shift <= eps**0.5 * float(values.abs().max())
+
+    def pull(self, moving: slice) -> tuple[Tensor, Tensor | None]:
+        """C (g, r, in + 1) of (K3) where only some columns may move, and what K takes of D, ω < 1 only."""
+        C = torch.zeros_like(self.basis).transpose(1, 2)
+        A = self.basis[:, moving]
+        if A.shape == self.basis.shape:
+            C = self.basis.transpose(1, 2)
+            return (C, None) if self.strength is None else (C * self.strength.transpose(1, 2), 1 - self.strength)
+        if self.strength is None:
+            C[:, :, moving] = torch.linalg.pinv(A, rtol=torch.finfo(A.dtype).eps ** 0.5)  # (K4)
+            return C, None
+        sigma = (self.strength / (1 - self.strength).clamp(min=torch.finfo(A.dtype).eps)).sqrt()  # (g, 1, r)
+        Q, s, Vt = torch.linalg.svd(A * sigma, full_matrices=False)
+        share = s / (1 + s.square())
+        C[:, :, moving] = sigma.mT * (Vt.mT * share[:, None]) @ Q.mT  # (K4)
+        return C, torch.eye(C.shape[1], dtype=C.dtype, device="cpu") - C @ self.basis
+
+
+def restraint(matrix: Matrix, bases: list[Tensor], strengths: list[Tensor] | None = None) -> Restraint:
+    """Hold the answers of a matrix, as they are now, on the bases (in + 1, r) of its groups (K1)."""
+    groups, _, inputs = matrix.shape
+    widest = max(basis.shape[1] for basis in bases)
+    U = torch.zeros(groups, inputs, widest, dtype=torch.float64, device="cpu")
+    omega = torch.zeros(groups, 1, widest, dtype=torch.float64, device="cpu")
+    for g, basis in enumerate(bases):
+        U[g, :, : basis.shape[1]] = basis
+        if strengths is not None:
+            omega[g, 0, : basis.shape[1]] = strengths[g]
+    return Restraint(U, None if strengths is None else omega, matrix.values() @ U)
+
+
+class Hold:
+    """A tensor, or some of its rows, put back to the bit."""
+
+    def __init__(self, name: str, tensor: Tensor, value: Tensor, rows: Tensor | None = None) -> None:
+        self.name, self.parameters, self.by_layer = name, (tensor,), True
+        self.tensor, self.value = tensor, value.to(tensor.device)
+        self.numbers = tensor.detach()
+        self.rows = None if rows is None else rows.to(tensor.device)
+
+    def keep(self) -> None:
+        if self.rows is None:
+            self.numbers.copy_(self.value)
+        else:
+            self.numbers.index_copy_(0, self.rows, self.value)
+
+    def lean(self) -> None:
+        if self.tensor.grad is not None and self.tensor.grad.is_sparse:
+            self.tensor.grad = self.tensor.grad.to_dense()
+        if self.tensor.grad is not None:
+            if self.rows is None:
+                self.tensor.grad.zero_()
+            else:
+                self.tensor.grad.index_fill_(0, self.rows, 0.0)
+
+    def settle(self) -> None:
+        self.keep()
+
+    def moved(self) -> bool:
+        """Whether it is not what is held."""
+        now = self.numbers if self.rows is None else self.numbers.index_select(0, self.rows)
+        return not torch.equal(now, self.value.to(now))

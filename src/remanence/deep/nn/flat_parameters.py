@@ -1,0 +1,197 @@
+"""A network as a function of one vector: its trainable parameters end to end, and derivatives sample by sample.
+
+    θ = [vec Θ₁; vec Θ₂; …]   (D,)                                                    (F1)
+    Jᵢ = ∂f(xᵢ; θ)/∂θ          (n, c, D)                                              (F2)   every output
+    gᵢ = ∂ℓ(f(xᵢ; θ))/∂θ       (n, D)                                                 (F3)   one number of them
+
+The derivatives are those of eval mode, where samples do not touch each other; the modes are put back afterwards.
+Samples are worked through in chunks, so what is held beside the result stays bounded.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call, grad, jacrev, vmap
+from torch.utils._pytree import tree_map
+
+from remanence.deep.guards.guard import answering
+from remanence.errors import InputError
+
+HELD = 4_000_000  # numbers of a chunk's derivatives, an output, that may be held beside the result
+
+
+def trainable(module: Any, layers: Iterable[str] | None = None) -> tuple[str, ...]:
+    """The names of the parameters that may move: all of them, or those named or inside the named submodules."""
+    if not isinstance(module, torch.nn.Module):
+        raise InputError(f"expected a torch module, got {type(module).__name__}; pass the network itself")
+    free = [name for name, p in module.named_parameters() if p.requires_grad]
+    if layers is not None:
+        wanted = [layers] if isinstance(layers, str) else list(layers)
+        for layer in wanted:
+            if not any(inside(name, layer) for name in free):
+                raise InputError(
+                    f"expected layers to name submodules or parameters that may move, got {layer!r}; "
+                    f"there are {', '.join(free[-8:]) or 'none'}"
+                )
+        free = [name for name in free if any(inside(name, layer) for layer in wanted)]
+    if not free:
+        raise InputError("expected a network with parameters that require gradients, got none; unfreeze some of them")
+    return tuple(free)
+
+
+def inside(name: str, layer: str) -> bool:
+    """Whether a parameter is the one named, or belongs to the submodule named."""
+    return not layer or name == layer or name.startswith(layer + ".")
+
+
+def as_batch(x: Any, like: Tensor) -> Tensor:
+    """A batch (n, …) on the device of `like`, real numbers in its precision, whole numbers as they are."""
+    try:
+        batch = x.detach() if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
+    except (TypeError, ValueError):
+        raise InputError(f"expected a batch of inputs as a tensor or an array, got {type(x).__name__}") from None
+    if batch.is_complex() or batch.ndim < 1 or not len(batch):
+        raise InputError(
+            f"expected at least one sample, (n, …), of real numbers, got {tuple(batch.shape)} of {batch.dtype}; "
+            f"for one sample pass x[None]"
+        )
+    if not batch.is_floating_point():
+        return batch.to(like.device)
+    if not torch.isfinite(batch).all():
+        raise InputError("x contains NaN or infinity; drop or impute those samples before learning")
+    return batch.to(device=like.device, dtype=like.dtype)
+
+
+class Flat:
+    """The parameters of a module that may move, read and written as one vector."""
+
+    def __init__(
+        self, module: torch.nn.Module, layers: Iterable[str] | None = None, *, names: Iterable[str] | None = None
+    ) -> None:
+        """Of all that may move, or of what `layers` names among it; or of exactly these `names`."""
+        self.module = module
+        self.names = trainable(module, layers) if names is None else tuple(names)
+        parameters = self.parameters()
+        self.shapes = {name: tuple(p.shape) for name, p in parameters.items()}
+        if len({p.device for p in parameters.values()}) > 1:
+            raise InputError("expected the parameters on one device, got several; move the network to one")
+        sizes = [p.numel() for p in parameters.values()]
+        ends = np.cumsum(sizes).tolist()
+        self.places = {n: slice(end - size, end) for n, end, size in zip(self.names, ends, sizes, strict=True)}
+        self.size = int(ends[-1])
+
+    def parameters(self) -> dict[str, Tensor]:
+        """The parameters themselves, by name."""
+        known = dict(self.module.named_parameters())
+        return {name: known[name] for name in self.names}
+
+    def vector(self) -> Tensor:
+        """A copy of θ (D,), in the precision and on the device of the parameters (F1)."""
+        return torch.cat([p.detach().flatten() for p in self.parameters().values()])
+
+    def split(self, vector: Tensor) -> dict[str, Tensor]:
+        """A vector (…, D) as the parameters' shapes, by name."""
+        lead = vector.shape[:-1]
+        return {name: vector[..., self.places[name]].reshape(*lead, *self.shapes[name]) for name in self.names}
+
+    @torch.no_grad()
+    def write(self, vector: Tensor) -> None:
+        """Put θ (D,) into the parameters, in place."""
+        parts = self.split(vector)
+        for name, parameter in self.parameters().items():
+            parameter.copy_(parts[name])
+
+    def linearized(self, x: Tensor, at: Tensor | None = None, chunk_size: int | None = None) -> tuple[Tensor, Tensor]:
+        """f(x; θ) (n, c) and its Jacobians (n, c, D) at θ, by default the parameters as they are (F2)."""
+        if len(x) == 1:
+            return self._linearized_once(x, at)
+
+        def outputs(point: dict[str, Tensor], sample: Tensor) -> tuple[Tensor, Tensor]:
+            found = self._outputs(point, sample)
+            return found, found
+
+        slowly = jacrev(outputs, has_aux=True, chunk_size=1)
+        slopes, values = self._mapped(jacrev(outputs, has_aux=True), slowly, at, (x,), chunk_size)
+        return values, torch.cat([slopes[name].flatten(2) for name in self.names], dim=2)
+
+    def gradients(
+        self,
+        x: Tensor,
+        of: Callable[..., Tensor],
+        *each: Tensor,
+        at: Tensor | None = None,
+        chunk_size: int | None = None,
+    ) -> Tensor:
+        """The gradient (n, D) of `of(outputs (c,), *each[i])`, one number a sample (F3).
+
+        `lambda f, v: f @ v` with a row of weights a sample picks or weighs logits; a loss takes its targets instead.
+        """
+
+        def score(point: dict[str, Tensor], sample: Tensor, *given: Tensor) -> Tensor:
+            return of(self._outputs(point, sample), *given)
+
+        slopes = self._mapped(grad(score), grad(score), at, (x, *each), chunk_size)
+        return torch.cat([slopes[name].flatten(1) for name in self.names], dim=1)
+
+    def _linearized_once(self, x: Tensor, at: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The same for one sample, by plain backward passes: several times quicker than to map over it."""
+        point = {name: p.detach().requires_grad_() for name, p in self.split(self._point(at)).items()}
+        with answering(self.module), torch.enable_grad(), refusing(x):
+            values = check_output(functional_call(self.module, point, (x,)), 1)
+            many = values.shape[1] > 1
+            ask = torch.eye(values.shape[1]).to(values) if many else None
+            slopes = torch.autograd.grad(
+                values[0], tuple(point.values()), ask, is_grads_batched=many, materialize_grads=True
+            )
+        return values.detach(), torch.cat([g.reshape(1, values.shape[1], -1) for g in slopes], dim=2)
+
+    def _point(self, at: Tensor | None) -> Tensor:
+        return self.vector() if at is None else at
+
+    def _mapped(
+        self, function: Any, slowly: Any, at: Tensor | None, data: tuple[Tensor, ...], chunk_size: int | None
+    ) -> Any:
+        """The function of every sample at once; `slowly` one by one where torch cannot map it, as in an LSTM."""
+        point = self.split(self._point(at))
+        size = max(1, HELD // self.size) if chunk_size is None else chunk_size
+        mapped = vmap(function, in_dims=(None, *(0 for _ in data)), chunk_size=size)
+        with answering(self.module), refusing(data[0]):
+            try:
+                return mapped(point, *data)
+            except torch.OutOfMemoryError:
+                raise
+            except RuntimeError:
+                each = [slowly(point, *sample) for sample in zip(*data, strict=True)]
+                return tree_map(lambda *parts: torch.stack(parts), *each)
+
+    def _outputs(self, point: dict[str, Tensor], sample: Tensor) -> Tensor:
+        return check_output(functional_call(self.module, point, (sample[None],)), 1)[0]
+
+
+@contextmanager
+def refusing(x: Tensor) -> Iterator[None]:
+    """What torch says of a network that cannot run on these inputs, as a refusal of them."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, IndexError, TypeError) as error:
+        raise InputError(
+            f"expected a network that answers samples of shape {tuple(x.shape[1:])}, one by one if asked to, "
+            f"got: {str(error).splitlines()[0]}"
+        ) from error
+
+
+def check_output(found: Any, n: int) -> Tensor:
+    """The answer of a network to n samples, if it is (n, c)."""
+    if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != n:
+        got = f"a tensor with axes {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+        raise InputError(
+            f"expected the network to answer n samples with a tensor (n, c), got {got} for n = {n}; "
+            f"end it with torch.nn.Flatten(), or take one of its outputs"
+        )
+    return found

@@ -1,0 +1,1 @@
+"""Online learners: a network that learns one batch at a time with a soft memory."""

@@ -1,0 +1,141 @@
+"""What reaches every layer of a network on a batch: its inputs from the front, what is asked of it from the back.
+
+z = Θᵀa                              (B1)   a layer on its input a, with a constant one where it has a bias
+g = −∂ ½‖y − f(x)‖² / ∂z             (B2)   what back-propagation asks of z, for each call of the layer
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from remanence.deep.guards.guard import answering
+from remanence.deep.nn.flat_parameters import Flat, check_output, refusing
+from remanence.deep.nn.layers import Matrix, Watched, watched_in
+from remanence.deep.online.learner import numbers
+from remanence.errors import InputError
+from remanence.validation import Array
+
+KNOWN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A linear or convolution layer, and which columns of [W b] may move."""
+
+    matrix: Matrix
+    watched: Watched
+    weight: str | None  # the parameters' names, None where they may not move
+    bias: str | None
+
+    @property
+    def name(self) -> str:
+        return self.matrix.name
+
+    @property
+    def width(self) -> int:
+        """The number of inputs of a group, with the constant one, that meet weights which may move."""
+        inputs = int(self.matrix.weight.shape[2])
+        return (inputs if self.weight else 0) + (1 if self.bias else 0)
+
+    def inputs(self, *args: Any, **kwargs: Any) -> Array:
+        """The inputs of a call, (groups, rows, width) (B1)."""
+        rows = self.matrix.completed(self.watched.rows(*args, **kwargs)[self.name].clone())
+        inputs = int(self.matrix.weight.shape[2])
+        return rows[:, :, None if self.weight else inputs : None if self.bias else inputs].numpy()
+
+    def outputs(self, z: Tensor) -> Array:
+        """Anything shaped like the output of a call, (groups, rows, outputs of a group)."""
+        if isinstance(self.matrix.module, nn.Linear):
+            rows = z.flatten(0, -2)[None]
+        else:
+            rows = z.reshape(len(z), self.matrix.groups, -1, z[0, 0].numel()).permute(1, 0, 3, 2).flatten(1, 2)
+        return numbers(rows)
+
+    def parts(self, step: Array) -> dict[str, Array]:
+        """A step of the columns that may move, (groups, outputs, width), by the names of the parameters."""
+        inputs = int(self.matrix.weight.shape[2]) if self.weight else 0
+        found = {self.weight: step[:, :, :inputs], self.bias: step[:, :, inputs:]}
+        return {name: part.ravel() for name, part in found.items() if name}
+
+
+@dataclass
+class Signals:
+    """The errors on a batch, and of each layer that it passed the inputs and what was asked of its outputs."""
+
+    errors: Array  # (n, c)
+    inputs: dict[str, Array]  # (groups, rows, width)
+    asked: dict[str, Array]  # (groups, rows, outputs)
+
+
+def layers_of(flat: Flat) -> tuple[Layer, ...]:
+    """The layers that hold the parameters which may move; refused where another module holds one."""
+    names = {id(p): name for name, p in flat.parameters().items()}
+    layers = []
+    for watched in watched_in(flat.module):
+        if isinstance(watched.module, KNOWN):
+            (matrix,) = watched.matrices
+            weight, bias = (names.get(id(getattr(watched.module, part))) for part in ("weight", "bias"))
+            if weight or bias:
+                layers.append(Layer(matrix, watched, weight, bias))
+    held = [name for layer in layers for name in (layer.weight, layer.bias) if name]
+    lost = [name for name in flat.names if name not in held]
+    if lost:
+        raise InputError(
+            f"expected parameters of Linear and Conv layers only, got {', '.join(lost[:8])}; freeze the others by "
+            f"requires_grad_(False), or use LinearizedRLS or EKF, which learn any parameter"
+        )
+    twice = [name for name in flat.names if held.count(name) > 1]
+    if twice:
+        raise InputError(f"expected every layer to have weights of its own, got {twice[0]} in several; untie them")
+    return tuple(layers)
+
+
+def signals(flat: Flat, layers: tuple[Layer, ...], x: Tensor, targets: Callable[[tuple[int, ...]], Array]) -> Signals:
+    """Run the network on a batch, forwards and backwards; `targets` gives y when told the shape of the answers."""
+    inputs: dict[str, list[Array]] = {layer.name: [] for layer in layers}
+    calls: dict[str, list[Tensor]] = {layer.name: [] for layer in layers}
+
+    def watch(layer: Layer) -> Any:
+        def see(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
+            inputs[layer.name].append(layer.inputs(*args, **kwargs))
+            calls[layer.name].append(output)
+            return output.clone()  # what follows may write into its input
+
+        return see
+
+    with ExitStack() as hooks, answering(flat.module), torch.enable_grad():
+        for layer in layers:
+            hooks.callback(layer.watched.module.register_forward_hook(watch(layer), with_kwargs=True).remove)
+        with refusing(x):
+            answers = check_output(flat.module(x), len(x))
+        errors = targets(tuple(answers.shape)) - numbers(answers)
+        asked = _backwards(flat, layers, calls, answers, errors)
+    passed = [layer for layer in layers if calls[layer.name]]
+    return Signals(
+        errors,
+        {layer.name: np.concatenate(inputs[layer.name], axis=1) for layer in passed},
+        {layer.name: np.concatenate(list(map(layer.outputs, asked[layer.name])), axis=1) for layer in passed},
+    )
+
+
+def _backwards(
+    flat: Flat, layers: tuple[Layer, ...], calls: dict[str, list[Tensor]], answers: Tensor, errors: Array
+) -> dict[str, list[Tensor]]:
+    """g of every call (B2)."""
+    points = [z for zs in calls.values() for z in zs]
+    idle = [name for layer in layers if not calls[layer.name] for name in (layer.weight, layer.bias) if name]
+    if not points or not answers.requires_grad:
+        raise InputError("expected answers that depend on the layers, got none that do; was part of it detached?")
+    parameters = flat.parameters()
+    wanted = (*points, *(parameters[name] for name in idle))
+    slopes = torch.autograd.grad(answers, wanted, torch.from_numpy(errors).to(answers), allow_unused=True)
+    used = [name for name, slope in zip(idle, slopes[len(points) :], strict=True) if slope is not None]
+    if used:
+        raise InputError(f"expected {used[0]} to be used by calling its layer, it is used directly; call the layer")
+    left = iter(torch.zeros_like(z) if g is None else g for z, g in zip(points, slopes, strict=False))
+    return {name: [next(left) for _ in zs] for name, zs in calls.items()}

@@ -1,0 +1,147 @@
+"""What is known of a network's weights, centred on where they stand: three forms of one Gaussian's covariance.
+
+    full      Σ                                   (C1)   every pair of weights
+    layers    Σ = blockdiag(Σ₁, Σ₂, …)            (C2)   each layer's block conditioned with the others as noise:
+              Rₗ = I + Σ_{k≠l} X_k Σ_k X_kᵀ              the diagonal blocks of the full update, and the full mean
+    lowrank   Σ⁻¹ = diag(υ) + W Wᵀ, W (D, r)      (C3)   information: diagonal and `rank` directions
+
+Answers come as rows X, w of unit noise. The low-rank form adds Xᵀ to W and takes the singular values of what it then
+knows beside the diagonal: with diag(υ)^−½ [W Xᵀ] = V diag(s) Pᵀ,
+
+    Δ = diag(υ)^−½ V diag(s/(1 + s²)) Pᵀ [0; w]                                        (C4)   exact: nothing dropped yet
+    W ← diag(υ)^½ V₁ diag(s₁),    υ ← υ (1 + diag(V₂ diag(s₂²) V₂ᵀ))                    (C5)   the r strongest stay
+
+so that what is dropped as a direction is kept as variances. Drift is exact in it:
+
+    υ' = υ/(1 + qυ),   W' = diag(1/(1 + qυ)) W C⁻ᵀ,   C Cᵀ = I + Wᵀ diag(q/(1 + qυ)) W    (C6)   (Σ + diag(q))⁻¹
+
+While the answers so far fit into `rank` directions, or `rank` is the number of weights, it is the full form.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from remanence.deep.nn.saved_parts import Parts
+from remanence.errors import NumericalError
+from remanence.memory.gaussian import Gain, gain, least_noise
+from remanence.memory.truncated_svd import no_spectrum
+from remanence.validation import Array
+
+
+class Covariance(Protocol):
+    """What is known, and how it changes."""
+
+    def drifted(self, drift: Array) -> Self:
+        """After the weights moved by noise of variances `drift` (D,)."""
+
+    def conditioned(self, X: Array, w: Array) -> tuple[Self, Array]:
+        """After answers w = XΔ + N(0, I); and the change Δ (D,) to expect."""
+
+    def packed(self) -> dict[str, Any]:
+        """As arrays, by name."""
+
+    def unpacked(self, parts: Parts) -> Self:
+        """Another of this shape, out of what `packed` made of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """Every pair of weights (C1)."""
+
+    cov: Array  # (D, D)
+
+    def drifted(self, drift: Array) -> "Full":
+        cov = self.cov.copy()
+        cov.ravel()[:: len(cov) + 1] += drift
+        return Full(cov)
+
+    def conditioned(self, X: Array, w: Array) -> tuple["Full", Array]:
+        found = _gain(self.cov, X, np.eye(len(X)))
+        return Full(found.after), found.G.T @ (found.W @ w)
+
+    def packed(self) -> dict[str, Any]:
+        return {"cov": self.cov}
+
+    def unpacked(self, parts: Parts) -> "Full":
+        return Full(parts.covariance("cov", len(self.cov)))
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The pairs of weights of one layer each (C2)."""
+
+    covs: dict[str, Array]  # (D_l, D_l) by layer
+    places: dict[str, slice]  # where each layer's weights stand
+
+    def drifted(self, drift: Array) -> "Blocks":
+        return self._with({name: Full(cov).drifted(drift[self.places[name]]).cov for name, cov in self.covs.items()})
+
+    def conditioned(self, X: Array, w: Array) -> tuple["Blocks", Array]:
+        spread = {name: X[:, place] @ self.covs[name] @ X[:, place].T for name, place in self.places.items()}
+        change, covs = np.empty(X.shape[1]), {}
+        for name, place in self.places.items():
+            noise = np.eye(len(X)) + sum(other for key, other in spread.items() if key != name)
+            found = _gain(self.covs[name], X[:, place], (noise + noise.T) / 2)
+            covs[name], change[place] = found.after, found.G.T @ (found.W @ w)
+        return self._with(covs), change
+
+    def _with(self, covs: dict[str, Array]) -> "Blocks":
+        return Blocks(covs, self.places)
+
+    def packed(self) -> dict[str, Any]:
+        return {f"{name}.cov": cov for name, cov in self.covs.items()}
+
+    def unpacked(self, parts: Parts) -> "Blocks":
+        return self._with({name: parts.covariance(f"{name}.cov", len(cov)) for name, cov in self.covs.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class LowRank:
+    """Information: a diagonal and a few directions (C3)."""
+
+    diagonal: Array  # (D,) υ
+    factor: Array  # (D, r) W, r ≤ rank
+    rank: int
+
+    def drifted(self, drift: Array) -> "LowRank":
+        shrink = 1 / (1 + drift * self.diagonal)
+        inner = np.eye(self.factor.shape[1]) + (self.factor.T * (drift * shrink)) @ self.factor
+        C = np.linalg.cholesky(inner)
+        factor = np.linalg.solve(C, self.factor.T * shrink).T  # (C6)
+        return LowRank(self.diagonal * shrink, factor, self.rank)
+
+    def conditioned(self, X: Array, w: Array) -> tuple["LowRank", Array]:
+        scale = np.sqrt(self.diagonal)
+        rows = np.concatenate([self.factor.T, X]) / scale
+        aims = np.concatenate([np.zeros(self.factor.shape[1]), w])[:, None]
+        known = no_spectrum(len(scale), 1).absorbed(rows, aims, len(rows))
+        s = known.strength
+        change = known.basis @ (s / (1 + s**2) * known.target[:, 0]) / scale  # (C4)
+        dropped = ((known.basis[:, self.rank :] * s[self.rank :]) ** 2).sum(axis=1)
+        factor = known.basis[:, : self.rank] * s[: self.rank] * scale[:, None]
+        return LowRank(self.diagonal * (1 + dropped), factor, self.rank), change  # (C5)
+
+    def packed(self) -> dict[str, Any]:
+        return {"diagonal": self.diagonal, "factor": self.factor}
+
+    def unpacked(self, parts: Parts) -> "LowRank":
+        diagonal = parts.array("diagonal", len(self.diagonal))
+        factor = parts.array("factor", len(diagonal), None)
+        parts.check(bool((diagonal > 0).all()), "diagonal")
+        parts.check(factor.shape[1] <= self.rank, "factor")
+        return LowRank(diagonal, factor, self.rank)
+
+
+def _gain(cov: Array, X: Array, noise: Array) -> Gain:
+    try:
+        found = gain(cov, X, noise, least_noise(noise))
+    except np.linalg.LinAlgError:  # an overflow on the way
+        found = None
+    if found is None or not np.isfinite(found.logdet):
+        raise NumericalError(
+            "the covariance of the answers has no factor in this precision and the batch was not learned; "
+            "use a larger noise or ridge, or scale x and y to about 1"
+        )
+    return found

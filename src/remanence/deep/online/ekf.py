@@ -1,0 +1,135 @@
+"""The extended Kalman filter of a network's weights: every batch is a task, the weights drift from task to task.
+
+    θ₁ ~ N(θ⁰, I/λ)     θₜ = θₜ₋₁ + N(0, Q)     yₜ = f(xₜ; θₜ) + N(0, R), or a class drawn from softmax f     (K1)
+    Σₜ|ₜ₋₁ = Σₜ₋₁ + Q                                                                 (K2)   but before task 1
+    Jₜ = ∂f(xₜ; θₜ₋₁)/∂θ,  the innovation yₜ − f(xₜ; θₜ₋₁)                            (K3)   rows in observation.py
+    θₜ = θₜ₋₁ + Σₜ|ₜ₋₁Jₜᵀ(R + JₜΣₜ|ₜ₋₁Jₜᵀ)⁻¹(yₜ − f(xₜ; θₜ₋₁))                         (K4)   forms in covariance.py
+
+The weights are the mean, and nothing else: the memory is a covariance centred on wherever they stand. With more answers
+than weights the rows are rotated to a triangle first, which says the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from remanence.deep.nn.flat_parameters import Flat
+from remanence.deep.nn.saved_parts import Parts
+from remanence.deep.online.covariance import Blocks, Covariance, Full, LowRank
+from remanence.deep.online.learner import Online, check_width, linearized, moved
+from remanence.deep.online.observation import observation
+from remanence.errors import InputError
+from remanence.memory.root import empty
+from remanence.validation import Array, check_count, check_number, check_numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What is known of the weights after so many tasks."""
+
+    covariance: Covariance
+    tasks: int
+
+
+class EKF(Online[Filter]):
+    """A Gaussian over the weights, conditioned on every batch, through the network linearised where it stands.
+
+    One `step` is one task: its n·c answers are taken together, and the drift comes before every step but the first, so
+    cutting a batch matters. It returns y − f(x), or y − softmax f(x), at the weights before the batch.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Answers a batch (n, …) with (n, c): predictions, or logits where `loss` is "softmax".
+    noise : float or one number an output
+        R, the variance of an answer. With "softmax" the covariance diag(p) − ppᵀ of a class, times this number.
+    drift : float or one number a parameter
+        Q, the variance by which the weights move between steps, in the order of the network's parameters.
+    ridge : float
+        1/`ridge` is the variance of each weight around the network's own, before the first step. A network is linear
+        only near its weights: too small a ridge lets the first steps overshoot, too large a one shortens all of them.
+    covariance : "full", "layers" or "lowrank"
+        All pairs of weights (D² numbers), those within a layer, or `rank` directions beside a diagonal (D·rank).
+    rank : int
+        The directions of "lowrank".
+    loss : "squared" or "softmax"
+        With "softmax", y holds labels (n,) or one-hot rows (n, c).
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        noise: float | Sequence[float] = 1.0,
+        drift: float | Sequence[float] = 0.0,
+        ridge: float = 1.0,
+        covariance: Literal["full", "layers", "lowrank"] = "full",
+        rank: int = 20,
+        loss: Literal["squared", "softmax"] = "squared",
+    ) -> None:
+        super().__init__(model)
+        self.observation, self.noise = observation(loss, noise)
+        self.drift = _check_drift(drift, self.flat.size)
+        self.ridge = check_number(ridge, "ridge", hint="one over the variance of a weight before the first step")
+        self.covariance, self.loss = covariance, loss
+        self.rank = check_count(rank, "rank", hint="some ten directions; at most one a parameter is of use")
+        self.memory = Filter(_prior(covariance, self.flat, self.ridge, self.rank), 0)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {
+            "noise": self.noise,
+            "drift": self.drift,
+            "ridge": self.ridge,
+            "covariance": self.covariance,
+            "rank": self.rank,
+            "loss": self.loss,
+        }
+
+    def _learned(self, x: Tensor, y: Any) -> tuple[Tensor, Filter, Array]:
+        errors, X, w = self.observation.read(*linearized(self.flat, x), y)  # (K3)
+        if len(X) > self.flat.size:
+            triangle = empty(self.flat.size, 1).folded(X, w[:, None])
+            X, w = np.ascontiguousarray(triangle.factor), triangle.target[:, 0]
+        known = self.memory.covariance
+        if self.memory.tasks and np.any(self.drift):
+            known = known.drifted(np.broadcast_to(self.drift, self.flat.size))  # (K2)
+        known, change = known.conditioned(X, w)  # (K4)
+        return moved(self.flat.vector(), change), Filter(known, self.memory.tasks + 1), errors
+
+    def _packed(self) -> dict[str, Any]:
+        return {**self.memory.covariance.packed(), "tasks": self.memory.tasks}
+
+    def _unpacked(self, parts: Parts) -> Filter:
+        return Filter(self.memory.covariance.unpacked(parts), int(parts.number("tasks")))
+
+
+def _prior(form: str, flat: Flat, ridge: float, rank: int) -> Covariance:
+    hint = 'use covariance="layers" or "lowrank", or freeze layers'
+    if form == "full":
+        check_width(flat.size, hint)
+        return Full(np.eye(flat.size) / ridge)
+    if form == "layers":
+        places: dict[str, slice] = {}
+        for name, place in flat.places.items():
+            layer = name.rpartition(".")[0]
+            places[layer] = slice(places.get(layer, place).start, place.stop)
+        sizes = {layer: place.stop - place.start for layer, place in places.items()}
+        check_width(max(sizes.values()), hint)
+        return Blocks({layer: np.eye(size) / ridge for layer, size in sizes.items()}, places)
+    if form == "lowrank":
+        return LowRank(np.full(flat.size, ridge), np.zeros((flat.size, 0)), rank)
+    raise InputError(f'expected covariance to be "full", "layers" or "lowrank", got {form!r}')
+
+
+def _check_drift(drift: Any, features: int) -> float | list[float]:
+    hint = "a variance like 1e-4, or one a parameter"
+    if np.ndim(drift) == 0:
+        return check_number(drift, "drift", closed=True, hint=hint)
+    Q = np.array(check_numbers(drift, "drift", np.float64))
+    if Q.shape != (features,) or not (np.isfinite(Q) & (Q >= 0)).all():
+        raise InputError(f"expected drift as {features} numbers of at least 0, got shape {Q.shape}; {hint}")
+    return Q.tolist()  # type: ignore[no-any-return]

@@ -1,0 +1,62 @@
+"""The soft memory of EBP and LinearizedRLS: fading square-root information, centred on the weights as they are.
+
+    minimise over Δ   βⁿ‖R Δ‖² + Σᵢ wᵢ ‖eᵢ − Δᵀxᵢ‖²,    wᵢ = βⁿ⁻ⁱ                              (I1)
+    [√βⁿ R  0; √w X  √w E] = Q [R' z; 0 ·],    Δ = R'⁻¹ z                                      (I2)
+
+What was learned before is at its minimum where the weights stand, so it says 0 about the change Δ and nothing but its
+factor R is kept. R begins as √λ I: the prior is in it and fades as the samples do. For β > 1 old samples keep their
+weight and sample i weighs β⁻ⁱ instead.
+
+Where β < 1 and no sample shows a direction, nothing would hold the weights there against rounding any more, which then
+feeds on itself. So a prior that has nearly faded is renewed around the weights as they are by then.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from remanence.deep.nn.saved_parts import Parts
+from remanence.memory.forgetting import Fading
+from remanence.memory.root import Root, prior
+from remanence.validation import Array
+
+FAINT, RENEWED = 1e-12, 1e-10  # a prior that has faded to the first part of all information is put back to the second
+
+
+@dataclass(frozen=True, slots=True)
+class Information:
+    """How firmly past samples hold the weights, in every direction."""
+
+    factor: Array  # (d, d) R, upper triangular, column-major
+    held: float  # the weight of the prior in it
+    count: int  # samples learned
+
+    def learned(self, X: Array, E: Array, forget: float, each: int = 1) -> tuple["Information", Array]:
+        """After rows X (n·each, d) with errors E (n·each, c), `each` rows a sample; and the change Δ (d, c)."""
+        samples, fading = len(X) // each, Fading(forget)
+        weights, decay = fading.rows(self.count, samples)
+        weights = None if weights is None else np.repeat(weights, each)
+        still = np.zeros((len(self.factor), E.shape[1]), order="F")
+        root = Root(self.factor, still, np.zeros(E.shape[1])).folded(X, E, weights, decay)  # (I2)
+        held = self.held * fading.prior(samples)
+        if forget < 1 and held < FAINT * root.size() ** 2:
+            held = RENEWED * root.size() ** 2
+            root = root.without_traces().with_prior(held, still)
+        return Information(root.factor, held, self.count + samples), root.solve()
+
+    def packed(self, name: str = "") -> dict[str, Any]:
+        """As arrays and numbers, each under its own name behind `name`."""
+        return {f"{name}factor": self.factor, f"{name}held": self.held, f"{name}count": self.count}
+
+
+def nothing_learned(features: int, ridge: float) -> Information:
+    """The information of the prior alone."""
+    return Information(prior(ridge, np.zeros((features, 1))).factor, ridge, 0)
+
+
+def unpacked(parts: Parts, features: int, name: str = "") -> Information:
+    """The information out of what `packed` made of it."""
+    factor = np.asfortranarray(parts.array(f"{name}factor", features, features))
+    parts.check(bool(np.diag(factor).all()) and not np.tril(factor, -1).any(), f"{name}factor")
+    return Information(factor, float(parts.number(f"{name}held")), int(parts.number(f"{name}count")))

@@ -1,0 +1,93 @@
+"""Orthogonal Recursive Fitting of a network: one pass, every sample met to first order, past answers left alone.
+
+    J = ∂f(x; θ)/∂θ,    J̄ = J − (J U) Uᵀ                                        (O1)   what may move
+    θ ← θ + J̄⁺ (y − f(x; θ))                                                    (O2)   smallest step that fits f̃
+    U ← [U, J̄ᵀ made orthonormal], or the `rank` strongest directions of [U diag(s), Jᵀ]   (O3)
+
+The step moves none of the answers linearised where they were learned, as long as nothing was dropped from U. A network
+that is linear in its weights makes it ICL: every sample is met exactly, and where the past decides the answer the
+weights stay.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from remanence.deep.nn.saved_parts import Parts
+from remanence.deep.online.learner import Online, check_targets, linearized, moved
+from remanence.memory.subspace import Subspace, effective_tolerance, nothing
+from remanence.memory.truncated_svd import Spectrum, no_spectrum
+from remanence.validation import Array, check_count, check_number
+
+
+class ORFit(Online[Subspace | Spectrum]):
+    """Each sample is solved, to first order, by the smallest step that moves no old answer.
+
+    `step` takes the samples of a batch one after the other, so batches may be cut anywhere. It returns y − f(x) of each
+    sample at the weights just before that sample.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Answers a batch (n, …) with (n, c).
+    rank : int, optional
+        How many directions to remember; by default all, c a sample at most. A stream longer than the network has
+        weights needs a rank: the last directions left are faint, and to meet noisy answers along them takes long steps.
+    tolerance : float
+        The part of a derivative's length that still counts as new, never finer than the network's precision.
+    """
+
+    def __init__(self, model: torch.nn.Module, rank: int | None = None, tolerance: float = 1e-9) -> None:
+        super().__init__(model)
+        self.rank = None if rank is None else check_count(rank, "rank", hint="None keeps every direction")
+        self.tolerance = check_number(tolerance, "tolerance", high=1.0, hint="a small part of 1, like 1e-9")
+        size = self.flat.size
+        self.memory = nothing(size, np.zeros(0)) if self.rank is None else no_spectrum(size, 0)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"rank": self.rank, "tolerance": self.tolerance}
+
+    def _learned(self, x: Tensor, y: Any) -> tuple[Tensor, Subspace | Spectrum, Array]:
+        vector, past = self.flat.vector(), self.memory
+        tolerance = effective_tolerance(self.tolerance, vector)
+        aims: Array | None = None
+        errors = []
+        for i in range(len(x)):
+            outputs, J = linearized(self.flat, x[i : i + 1], vector)
+            aims = check_targets(y, (len(x), outputs.shape[1])) if aims is None else aims
+            errors.append(aims[i] - outputs[0])
+            vector = moved(vector, smallest_step(Subspace(past.basis), J[0], errors[i], tolerance))
+            past = self._remembered(past, J[0], tolerance)
+        return vector, past, np.array(errors)
+
+    def _remembered(self, past: Subspace | Spectrum, J: Array, tolerance: float) -> Subspace | Spectrum:
+        if isinstance(past, Subspace):
+            return past.extended(J.T, tolerance)
+        assert self.rank is not None
+        return past.absorbed(J, np.zeros((len(J), 0)), self.rank) if J.any() else past  # (O3)
+
+    def _packed(self) -> dict[str, Any]:
+        if isinstance(self.memory, Subspace):
+            return {"basis": self.memory.basis}
+        return {"basis": self.memory.basis, "strength": self.memory.strength, "dropped": self.memory.dropped}
+
+    def _unpacked(self, parts: Parts) -> Subspace | Spectrum:
+        basis = parts.orthonormal("basis", self.flat.size)
+        if self.rank is None:
+            return Subspace(basis)
+        strength = parts.array("strength", basis.shape[1])
+        parts.check(len(strength) <= self.rank and bool((strength > 0).all()), "strength")
+        return Spectrum(basis, strength, np.zeros((len(strength), 0)), np.zeros(0), parts.number("dropped"))
+
+
+def smallest_step(past: Subspace, J: Array, error: Array, tolerance: float) -> Array:
+    """The smallest change (D,) outside of `past` that answers by `error` (c,), as far as one can (O1, O2)."""
+    lengths = np.linalg.norm(J, axis=1)
+    lengths[lengths == 0] = 1
+    new = past.away((J / lengths[:, None]).T)  # (D, c): the tolerance is a part of each output's own derivative
+    left, strength, right = np.linalg.svd(new, full_matrices=False)
+    kept = strength > tolerance
+    return np.asarray(past.away(left[:, kept] @ ((right[kept] @ (error / lengths)) / strength[kept])))

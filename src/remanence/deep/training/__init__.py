@@ -1,0 +1,1 @@
+"""Training a network over a stream of tasks."""

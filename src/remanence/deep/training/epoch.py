@@ -1,0 +1,76 @@
+"""One pass of an optimizer over the rows of a lesson, as lean as a loop written by hand.
+
+    θ ← step(θ, ∇ loss(batch))      for the batches of a random order of the rows          (D1)
+
+Every pass has random numbers of its own, a function of (seed, task, epoch): a run that goes on after a stop draws what
+it would have drawn, and nothing has to be stored. The global generators are left as they were.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from remanence.deep.training.network import Lesson
+
+SHUFFLED_AT_ONCE = 4096  # rows gathered in one go: indexing every small batch would cost more than its step
+
+
+def generator(*key: int) -> torch.Generator:
+    """Random numbers of their own for each key."""
+    return torch.Generator().manual_seed(_seed(*key))
+
+
+@contextmanager
+def own_randomness(device: torch.device, *key: int) -> Iterator[None]:
+    """What a module draws inside this block (dropout, say) depends on the key alone, and no one else notices."""
+    cuda = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=cuda):
+        torch.default_generator.manual_seed(_seed(*key))
+        for index in cuda:
+            with torch.cuda.device(index):
+                torch.cuda.manual_seed(_seed(*key))
+        yield
+
+
+def descend(
+    optimizer: torch.optim.Optimizer,
+    lesson: Lesson,
+    batch_size: int,
+    order: Tensor,
+    advance: Callable[[int], None],
+    after_step: Callable[[], None] | None = None,
+) -> float:
+    """Step through the lesson once in the given order (D1); the mean loss of its rows as they were met."""
+    batch: tuple[Tensor, ...] = ()
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = lesson.loss(*batch)
+        torch.autograd.backward(loss)
+        return loss
+
+    losses: list[Tensor] = []
+    at_once = max(SHUFFLED_AT_ONCE // batch_size, 1) * batch_size
+    for places in torch.split(order, at_once):
+        batches = zip(*(torch.split(part, batch_size) for part in lesson.rows(places)), strict=True)
+        for batch in batches:  # noqa: B007 (the closure reads it)
+            loss: Any = optimizer.step(closure)  # type: ignore[arg-type]  # torch's types want a float there
+            losses.append(loss.detach())
+            if after_step is not None:
+                after_step()
+        advance(-(-len(places) // batch_size))
+    sizes = torch.full((len(losses),), batch_size, dtype=torch.float64)
+    sizes[-1] = len(order) - batch_size * (len(losses) - 1)
+    return float(torch.stack(losses).cpu().double() @ sizes) / len(order)
+
+
+def trainable(model: nn.Module) -> list[nn.Parameter]:
+    return [p for p in model.parameters() if p.requires_grad]
+
+
+def _seed(*key: int) -> int:
+    return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])

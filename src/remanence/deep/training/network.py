@@ -1,0 +1,158 @@
+"""A torch module as a pupil: rows in, a loss to descend, answers out; the task of a row chooses its head."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from remanence.deep.guards.checks.batches import Forward
+from remanence.deep.guards.guard import answering
+from remanence.deep.training.targets import Labels, Loss
+from remanence.errors import InputError
+from remanence.streams.task import Task
+from remanence.validation import Array
+
+ASKED_AT_ONCE = 512  # rows answered in one call
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Rows to learn, on the model's device: inputs, targets and, where it matters, the task of each row."""
+
+    parts: tuple[Tensor, ...]  # (n, …), (n,) or (n, c), and sometimes (n,)
+    loss: Callable[..., Tensor]  # of the same parts of a batch
+
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
+    def rows(self, places: Tensor) -> tuple[Tensor, ...]:
+        return tuple(part[places] for part in self.parts)
+
+    def divided(self, places: Tensor) -> "tuple[Lesson, Lesson]":
+        """The rows at these places, and the others."""
+        others = torch.ones(len(self), dtype=torch.bool)
+        others[places] = False
+        return Lesson(self.rows(places), self.loss), Lesson(self.rows(others.nonzero()[:, 0]), self.loss)
+
+
+class Network:
+    """A model, what its outputs mean, and the loss they are taught with."""
+
+    def __init__(self, model: nn.Module, tasks: Sequence[Task], loss: Loss, labels: Labels | None, heads: bool) -> None:
+        self.model, self.tasks, self.loss, self.labels = model, tasks, loss, labels
+        self.heads = heads  # whether the model is told the task
+        like = floats_of(model)
+        self.device, self.dtype = like.device, like.dtype
+
+    def forward(self, task: int) -> Forward:
+        """How the model is called for rows of a task: it gives the outputs that compete there."""
+        columns = None if self.labels is None else self.labels.columns[task]
+
+        def call(model: nn.Module, x: Tensor) -> Any:
+            out = model(x, task) if self.heads else model(x)
+            return out if columns is None else out[:, columns]
+
+        return call
+
+    def inputs(self, X: Array) -> Tensor:
+        return _tensor(X).to(self.device, self.dtype)
+
+    def lesson(self, tasks: Sequence[int]) -> Lesson:
+        """The rows of one task, or of several in one heap."""
+        own_outputs = self.heads or (self.labels is not None and self.labels.by_task)
+        mixed = len(tasks) > 1 and own_outputs
+        x = _joined([self.inputs(self.tasks[i].X) for i in tasks])
+        y = _joined([self._targets(i, mixed) for i in tasks]).to(self.device)
+        if not mixed:
+            return Lesson((x, y), self._loss_of(tasks[0]))
+        task = _joined([torch.full((len(self.tasks[i].X),), i) for i in tasks]).to(self.device)
+        return Lesson((x, y, task), self._loss_of_mixed())
+
+    def answers(self, task: int, places: Array) -> Array:
+        """What the model answers to test rows of a task now: labels (n,) or numbers (n, c)."""
+        X, forward, parts = self.tasks[task].X_test, self.forward(task), []
+        with answering(self.model):
+            for i in range(0, len(places), ASKED_AT_ONCE):
+                out = forward(self.model, self.inputs(X[places[i : i + ASKED_AT_ONCE]]))
+                if self.labels is None:
+                    parts.append(out.double().reshape(len(out), -1).cpu().numpy())
+                else:
+                    parts.append(self.labels.labels[task][out.argmax(dim=1).cpu().numpy()])
+        return np.concatenate(parts)
+
+    def mean_loss(self, lesson: Lesson) -> float:
+        """The mean loss over a lesson as the model answers."""
+        total = 0.0
+        with answering(self.model):
+            for places in torch.split(torch.arange(len(lesson)), ASKED_AT_ONCE):
+                total += float(lesson.loss(*lesson.rows(places))) * len(places)
+        return total / len(lesson)
+
+    def _targets(self, task: int, mixed: bool) -> Tensor:
+        Y = self.tasks[task].Y
+        if self.labels is not None:
+            return self.labels.codes(task, Y, mixed)
+        return _tensor(Y.astype(float)).to(self.dtype).reshape(len(Y), -1)
+
+    def _loss_of(self, task: int) -> Callable[..., Tensor]:
+        loss, forward, model = self.loss, self.forward(task), self.model
+        if self.labels is None:
+            return lambda x, y: loss(forward(model, x).reshape(y.shape), y)
+        return lambda x, y: loss(forward(model, x), y)
+
+    def _loss_of_mixed(self) -> Callable[..., Tensor]:
+        """Rows of several tasks in a batch: each is judged by the outputs of its own task."""
+        loss, model = self.loss, self.model
+        if self.labels is None:
+
+            def of_numbers(x: Tensor, y: Tensor, task: Tensor) -> Tensor:
+                out = model(x).reshape(len(y), -1, y.shape[1])  # (n, T, c)
+                return loss(out[torch.arange(len(y), device=y.device), task], y)
+
+            return of_numbers
+        forbidden = ~self.labels.allowed().to(self.device)  # (T, outputs)
+        return lambda x, y, task: loss(model(x).masked_fill(forbidden[task], -torch.inf), y)
+
+
+def floats_of(model: nn.Module) -> Tensor:
+    """A parameter that shows the device and the precision of the model's inputs."""
+    for parameter in model.parameters():
+        if parameter.is_floating_point():
+            return parameter
+    raise InputError("expected a model with real parameters, got one without any")
+
+
+def width_of(model: nn.Module, X: Array, labels: bool) -> int:
+    """How many outputs the model gives, found by asking it two rows; for labels they must stand in a row."""
+    like = floats_of(model)
+    x = _tensor(X[:2]).to(like.device, like.dtype)
+    try:
+        with answering(model):
+            out = model(x)
+    except Exception as problem:
+        raise InputError(
+            f"expected a model that takes batches of shape (n, {', '.join(map(str, X.shape[1:]))}), "
+            f"got {type(problem).__name__}: {problem}; put nn.Flatten() or nn.Unflatten(1, …) before it"
+        ) from problem
+    if not isinstance(out, Tensor) or len(out) != len(x) or (labels and out.dim() != 2):
+        raise InputError(
+            f"expected the model to answer {len(x)} rows with a tensor ({len(x)}, outputs), got {_kind(out)}"
+        )
+    return out.numel() // len(out)
+
+
+def _kind(out: Any) -> str:
+    return f"one of shape {tuple(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
+
+
+def _tensor(array: Array) -> Tensor:
+    """The array as a tensor, without a copy where torch can read it as it lies."""
+    array = np.ascontiguousarray(array)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

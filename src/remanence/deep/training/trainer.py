@@ -1,0 +1,202 @@
+"""A network that learns tasks as `rm.evaluate` asks: train, absorb, answer; and what a checkpoint keeps of it.
+
+task j:    epochs of guarded descent → the best weights on the validation rows → guard.absorb at those weights
+
+A guard is attached anew for every epoch, so an epoch depends on nothing but the weights, the optimizer's state and the
+guard's memory at its start. That is what a checkpoint holds, and why going on from one changes no bit.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from time import perf_counter
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from remanence.deep.guards.guard import Guard
+from remanence.deep.guards.layer_guard import LayerGuard
+from remanence.deep.guards.ogd import OGD
+from remanence.deep.guards.parameter_roles import unwrapped
+from remanence.deep.nn.heads import add_outputs
+from remanence.deep.training.config import Recipe
+from remanence.deep.training.epoch import descend, generator, own_randomness, trainable
+from remanence.deep.training.network import Lesson, Network
+from remanence.errors import NumericalError
+from remanence.evaluation.loop import Record
+from remanence.validation import Array
+
+EPOCH, ASIDE, ABSORBED = range(3)  # what random numbers are for
+ABSORBED_AT_ONCE = 64  # rows, or a batch if that is larger
+
+
+class Trainer:
+    """The learner that `fit_stream` hands to `rm.evaluate`; rows are named by (task, place), not copied."""
+
+    def __init__(
+        self,
+        network: Network,
+        guard: Guard | None,
+        recipe: Recipe,
+        plan: Sequence[Sequence[int]],  # the tasks whose rows are learned at each step of the stream
+        name: str,
+    ) -> None:
+        self.network, self.guard, self.recipe, self.plan, self.name = network, guard, recipe, plan, name
+        self.model = unwrapped(network.model)
+        self.advance: Callable[..., None] = lambda steps, note=None: None  # called as the work goes on
+        self.save: Callable[[bool], None] = lambda task_ends: None  # called after every epoch and every task
+        count = len(plan)
+        self.record: Record = []
+        self.done = 0  # tasks learned and absorbed
+        self.losses: list[list[float]] = [[] for _ in range(count)]
+        self.validation_losses: list[list[float]] = [[] for _ in range(count)]
+        self.reports: list[Any] = []
+        self.seconds = np.zeros(count)
+        self.optimizer: torch.optim.Optimizer | None = None
+        self.scheduler: Any = None
+        self.best: dict[str, Tensor] | None = None  # weights at the lowest validation loss of this task
+
+    def __sklearn_clone__(self) -> Self:
+        return self  # made for one run, and resumed where it was
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def partial_fit(self, X: Array, y: Array) -> Self:
+        """Learn the task that the rows name, unless that was done before a stop."""
+        task = int(X[0, 0])
+        if task == self.done:
+            self._learn(task)
+        return self
+
+    def predict(self, X: Array) -> Array:
+        """Answers to the test rows (task, place)."""
+        cuts = np.flatnonzero(np.diff(X[:, 0])) + 1
+        parts = [(int(rows[0, 0]), rows[:, 1].astype(int)) for rows in np.split(X, cuts)]
+        return np.concatenate([self.network.answers(task, places) for task, places in parts])
+
+    def steps(self, done: bool = False) -> int:
+        """The most optimizer steps the run can take, or those it has behind it."""
+        epochs = [self.recipe.epochs if t < self.done or not done else len(run) for t, run in enumerate(self.losses)]
+        return sum(count * self._steps(task) for task, count in enumerate(epochs))
+
+    def _steps(self, task: int) -> int:
+        return self.recipe.steps(sum(len(self.network.tasks[i].X) for i in self.plan[task]))
+
+    def _learn(self, task: int) -> None:
+        if self.plan[task]:
+            start = perf_counter()
+            lesson, aside = self._lesson(task)
+            self.seconds[task] += perf_counter() - start
+            self._train(task, lesson, aside)
+            start = perf_counter()
+            if self.guard is not None:
+                self._absorb(self.guard, task, lesson)
+            self.seconds[task] += perf_counter() - start
+        self.done, self.best = task + 1, None
+        if not self.recipe.keep_optimizer:
+            self.optimizer = self.scheduler = None
+        self.save(True)
+
+    def _lesson(self, task: int) -> tuple[Lesson, Lesson | None]:
+        lesson = self.network.lesson(self.plan[task])
+        count = len(lesson) - self.recipe.trained_rows(len(lesson))
+        if not count:
+            return lesson, None
+        order = torch.randperm(len(lesson), generator=generator(self.recipe.seed, ASIDE, task))
+        aside, rest = lesson.divided(order[:count])
+        return rest, aside
+
+    def _train(self, task: int, lesson: Lesson, aside: Lesson | None) -> None:
+        recipe, losses = self.recipe, self.losses[task]
+        if not losses:
+            self.grow(task)
+        if self.optimizer is None:
+            self.make_optimizer()
+        while not self._finished(task):
+            start = perf_counter()
+            loss = _finite(self._epoch(task, len(losses), lesson), "training", task, len(losses))
+            if aside is not None:
+                self._look_at(task, _finite(self.network.mean_loss(aside), "validation", task, len(losses)))
+            losses.append(loss)
+            self._schedule(task)
+            self.seconds[task] += perf_counter() - start
+            self.advance(0, f"task {task + 1}/{len(self.plan)}, epoch {len(losses)}, loss {loss:.4g}")
+            self.save(False)
+        self.advance((recipe.epochs - len(losses)) * self._steps(task))  # what an early end leaves out
+        if self.best is not None:
+            self.model.load_state_dict(self.best)
+
+    def _epoch(self, task: int, epoch: int, lesson: Lesson) -> float:
+        assert self.optimizer is not None
+        seed = self.recipe.seed
+        order = torch.randperm(len(lesson), generator=generator(seed, EPOCH, task, epoch))
+        protected = nullcontext() if self.guard is None else self.guard.protect(self.optimizer)
+        with own_randomness(self.network.device, seed, EPOCH, task, epoch), protected:
+            self.network.model.train()
+            by_batch = self.scheduler is not None and self.recipe.scheduler_step == "batch"
+            each = self.scheduler.step if by_batch else None
+            return descend(self.optimizer, lesson, self.recipe.batch_size, order, self.advance, each)
+
+    def _look_at(self, task: int, loss: float) -> None:
+        """Remember the weights if their validation loss is the lowest of this task."""
+        if loss < min(self.validation_losses[task], default=np.inf):
+            self.best = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+        self.validation_losses[task].append(loss)
+
+    def _schedule(self, task: int) -> None:
+        if self.recipe.scheduler_step == "batch":
+            return
+        if isinstance(self.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            self.scheduler.step((self.validation_losses[task] or self.losses[task])[-1])
+        elif self.scheduler is not None:
+            self.scheduler.step()
+
+    def _finished(self, task: int) -> bool:
+        recipe, aside = self.recipe, self.validation_losses[task]
+        if len(self.losses[task]) >= recipe.epochs:
+            return True
+        if not self.losses[task] or self.optimizer is None:
+            return False
+        if recipe.patience is not None and len(aside) - 1 - int(np.argmin(aside)) >= recipe.patience:
+            return True
+        return max(float(group["lr"]) for group in self.optimizer.param_groups) < recipe.min_lr
+
+    def _absorb(self, guard: Guard, task: int, lesson: Lesson) -> None:
+        order = torch.randperm(len(lesson), generator=generator(self.recipe.seed, ABSORBED, task))
+        places = order[: self.recipe.absorb_samples]
+        batches: Iterator[Any] = map(lesson.rows, torch.split(places, max(ABSORBED_AT_ONCE, self.recipe.batch_size)))
+        if not (isinstance(guard, OGD) and guard.of != "logits"):  # every other memory is of inputs alone
+            batches = (inputs for inputs, _ in batches)
+        self.reports.append(guard.absorb(batches, forward=self.network.forward(task)))
+
+    def grow(self, task: int) -> None:
+        """Give the head outputs for every label up to this task."""
+        name, labels = self.recipe.grow, self.network.labels
+        if name is not None and labels is not None:
+            seen = [i for step in self.plan[: task + 1] for i in step]
+            self.widen(len(np.unique(np.concatenate([self.network.tasks[i].Y for i in seen]))))
+
+    def widen(self, outputs: int) -> None:
+        layer = self.model.get_submodule(str(self.recipe.grow))
+        assert isinstance(layer, nn.Linear)
+        if outputs > layer.out_features:
+            if isinstance(self.guard, LayerGuard):
+                self.guard.grow(str(self.recipe.grow), outputs)
+            else:
+                add_outputs(layer, outputs)
+
+    def make_optimizer(self) -> None:
+        """An optimizer of the parameters of now, and its scheduler."""
+        self.optimizer = self.recipe.make_optimizer(trainable(self.model))
+        self.scheduler = self.recipe.make_scheduler(self.optimizer)
+
+
+def _finite(loss: float, what: str, task: int, epoch: int) -> float:
+    if not np.isfinite(loss):
+        raise NumericalError(
+            f"the {what} loss became {loss} in task {task + 1}, epoch {epoch + 1}, and the model was put back; "
+            "try a smaller learning rate, or look for layers that make NaN"
+        )
+    return loss

@@ -1,0 +1,156 @@
+"""Checks of rows, labels and weights: scikit-learn's own where there is one, re-raised as InputError, and ours."""
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+
+from remanence.errors import FileError, InputError, MissingDependency, NumericalError
+from remanence.validation import Array, check_finite, check_numbers, check_unmasked
+
+LONGEST_LABELS = 1 << 20  # characters that all labels of a block may take, each as wide as the longest
+KINDS = {"i": "numbers", "u": "numbers", "f": "numbers", "b": "booleans", "U": "text"}
+
+
+class InputTypeError(InputError, TypeError):
+    """Input of a type that cannot be used; scikit-learn's checks want a TypeError there."""
+
+
+def refused_as_input_error(check: Any, *args: Any, **kwargs: Any) -> Any:
+    """The result of a check; what it refuses is refused as an InputError."""
+    try:
+        return check(*args, **kwargs)
+    except (FileError, InputError, MissingDependency, NotFittedError, NumericalError):
+        raise
+    except TypeError as error:
+        raise InputTypeError(f"{error}; convert the input to an array of real numbers first") from None
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, ValueError) as error:
+        raise InputError(str(error)) from None
+
+
+def check_container(X: Any, name: str = "X") -> None:
+    """Refuse what would become an array of something else than it is: sparse matrices, masked entries."""
+    if type(X) is np.ndarray:
+        return
+    check_unmasked(X, name)
+    if issparse(X):
+        size = float(np.prod([float(n) for n in X.shape])) * 8
+        wide = "; for so many columns LowRankRLS needs less memory than RLS" if X.shape[-1] > 10_000 else ""
+        raise InputTypeError(
+            f"expected a dense array as {name}, got a sparse one of shape {X.shape}; pass {name}.toarray(), which "
+            f"needs {size / 1e9:.3g} GB of memory{wide}"
+        )
+
+
+def check_targets(y: Any, rows: int, dtype: Any) -> tuple[Array, bool]:
+    """Quantities to predict, (n, outputs), and whether they came as one plain column (n,)."""
+    if y is None:
+        raise InputError("this estimator requires y to be passed, but the target y is None")
+    check_container(y, "y")
+    if type(y) is not np.ndarray:
+        y = refused_as_input_error(check_array, y, ensure_2d=False, dtype=None, input_name="y")
+    if y.dtype.kind == "O":
+        y = refused_as_input_error(y.astype, np.float64)
+    Y = check_numbers(y, "y", dtype)
+    if Y.ndim not in (1, 2):
+        raise InputError(f"expected y of shape (rows,) or (rows, outputs), got {Y.shape}")
+    refused_as_input_error(check_consistent_length, np.empty(rows), Y)
+    if Y.ndim == 2 and not Y.shape[1]:
+        raise InputError("expected y with at least one output, got none")
+    check_finite(Y, "y")
+    return (Y[:, None], True) if Y.ndim == 1 else (Y, False)
+
+
+def check_labels(y: Any, rows: int | None = None) -> Array:
+    """Labels of one kind (n,): whole numbers, booleans or text."""
+    if y is None:
+        raise InputError("this estimator requires y to be passed, but the target y is None")
+    check_container(y, "y")
+    if not (type(y) is np.ndarray and y.ndim == 1):
+        if isinstance(y, (list, tuple)):
+            _check_size(y, len(y))
+        y = refused_as_input_error(column_or_1d, y, warn=True)
+    if y.dtype.kind in "OT":
+        y = _of_one_kind(y)
+    if rows is not None and len(y) != rows:
+        refused_as_input_error(check_consistent_length, np.empty(rows), y)
+    kind = y.dtype.kind
+    if kind == "f":
+        if not np.isfinite(y).all():
+            raise InputError("expected a label for every row, but y contains NaN or infinity; drop those rows first")
+        if (y != np.trunc(y)).any():
+            raise InputError(
+                f"Unknown label type: continuous. Expected classes, whole numbers or text, got "
+                f"{float(y[y != np.trunc(y)][0])!r}; use ContinualRegressor for quantities"
+            )
+    elif kind not in KINDS:
+        hint = {"S": "decode them to text first", "c": "Complex data not supported"}.get(kind, "convert them to text")
+        kind = {"S": "bytes", "c": "complex numbers"}.get(kind, str(y.dtype))
+        raise InputTypeError(f"Unknown label type: expected whole numbers, booleans or text, got {kind}; {hint}")
+    return np.asarray(y)
+
+
+def kind_of_labels(labels: Array) -> str:
+    """Labels that can stand side by side: numbers, booleans, or text."""
+    return KINDS.get(labels.dtype.kind, labels.dtype.kind)
+
+
+def check_same_kind(labels: Array, known: Array) -> None:
+    """Refuse labels that cannot stand beside those known."""
+    if kind_of_labels(labels) != kind_of_labels(known):
+        raise InputError(
+            f"expected labels like those met so far ({kind_of_labels(known)}), got {kind_of_labels(labels)}; "
+            f"use one kind of label"
+        )
+
+
+def united(known: Array, found: Array) -> Array:
+    """The labels of both, in order; refused where no array can tell them all apart."""
+    both = np.union1d(known, found)
+    for labels in (known, found):
+        if both.dtype != labels.dtype and both.dtype.kind != "U":
+            with np.errstate(invalid="ignore"):
+                same = (both.astype(labels.dtype)[np.searchsorted(both, labels)] == labels).all()
+            if not same:
+                raise InputError(
+                    f"expected whole numbers that can be told apart as {both.dtype}, got labels of {known.dtype} and "
+                    f"{found.dtype} beyond 2^53; use text labels"
+                )
+    return both
+
+
+def _check_size(labels: Any, count: int) -> None:
+    longest = max((len(label) for label in labels if isinstance(label, (str, bytes))), default=0)
+    if longest > 1000 and longest * count > LONGEST_LABELS:
+        raise InputError(f"expected short texts as labels, got one of {longest} characters; use a name for it")
+
+
+def _of_one_kind(y: Array) -> Array:
+    """Object labels (pandas text columns, lists) as an array of their own kind."""
+    values = y.tolist()
+    kinds = {_kind_of_value(value) for value in values}
+    if len(kinds) == 1 and "" not in kinds:
+        _check_size(values, len(values))
+        try:
+            plain = np.array(values)
+        except (ValueError, OverflowError):
+            plain = np.empty(0, object)
+        exact = plain.tolist() == values or (plain.dtype.kind == "f" and not np.isfinite(plain).all())
+        if plain.dtype.kind in KINDS and exact:
+            return plain
+        raise InputTypeError(
+            "Unknown label type: expected labels that an array can tell apart, got numbers of too many digits, numbers "
+            "that differ in digits beyond double precision, or text that ends in a zero character; use plain text"
+        )
+    types = sorted({type(value).__name__ for value in values})
+    raise InputTypeError(f"Unknown label type: expected labels of one kind, all text or all numbers, got {types}")
+
+
+def _kind_of_value(value: Any) -> str:
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, (bool, np.bool_)):
+        return "booleans"
+    return "numbers" if isinstance(value, (int, float, np.integer, np.floating)) else ""

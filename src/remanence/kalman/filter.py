@@ -1,0 +1,98 @@
+"""The Kalman filter: every task's model from the tasks so far (the paper's KF→, KF↓; G1 to G6 of memory/gaussian.py).
+
+The covariances do not depend on the answers, so they are worked out once for all series that miss the same entries;
+then the means of every series follow.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from remanence.errors import InputError, NumericalError
+from remanence.kalman.gains import Gains, at, compute
+from remanence.kalman.model import LinearGaussian
+from remanence.kalman.observations import check_answers
+from remanence.kalman.results import Filtered, shared, together
+from remanence.kernels.constants import CONFLICT, DECIDED, LOG_2PI, SEEN
+from remanence.validation import Array
+
+FORMS = ("covariance", "root")
+WIDE = 64  # from this many numbers a step (series × features) on, matrix products beat the compiled loop
+
+
+def filter(model: LinearGaussian, Y: Any, form: str = "covariance") -> Filtered:
+    """θ_{t|t} and θ_{t|t−1} for all t, and the log-likelihood; NaN entries of Y are missing.
+
+    It begins with the update by Y[0]: the model's mean and cov are those of the first step, so that predicted_mean[0]
+    is the model's mean. For a prior of the step before, as in filterpy, see `LinearGaussian`.
+
+    Parameters
+    ----------
+    model : LinearGaussian
+    Y : array (T, m) or (N, T, m), or a list of one array a step
+        The answers; N series of one model give results with a leading N. Masked entries are missing, as NaN are.
+    form : "covariance" or "root"
+        "root" carries a square root of the covariance: slower, and sound where rounding eats the other one.
+    """
+    check_model(model)
+    if form not in FORMS:
+        raise InputError(f"expected form to be one of {FORMS}, got {form!r}")
+    answers = check_answers(model, Y)
+    gains, moved = [], []
+    for group in answers.groups:
+        gains.append(compute(model, answers.present(group), form))
+        moved.append(_means(model, gains[-1], answers.Y if len(answers.groups) == 1 else answers.Y[group]))
+    mean, predicted, logliks = (together(list(parts), answers.groups) for parts in zip(*moved, strict=True))
+    if not (np.isfinite(mean).all() and np.isfinite(gains[0].filtered).all()):
+        raise NumericalError("the filter overflowed: A makes θ grow without bound; rescale, or filter fewer steps")
+    covs = [g.filtered for g in gains], [g.predicted for g in gains]
+    cov, predicted_cov = (shared(c, answers.groups, answers.many) for c in covs)
+    mean, predicted, logliks = (v if answers.many else v[0] for v in (mean, predicted, logliks))
+    return Filtered(mean, cov, predicted, predicted_cov, logliks, answers.groups, model, gains=gains)
+
+
+def check_model(model: Any) -> None:
+    if not isinstance(model, LinearGaussian):
+        raise InputError(f"expected model to be a LinearGaussian, got {type(model).__name__}")
+
+
+def _means(model: LinearGaussian, gains: Gains, Y: Array) -> tuple[Array, Array, Array]:
+    N, T, _ = Y.shape
+    d = model.features
+    if N > 1 and N * d >= WIDE:
+        return _means_together(model, gains, Y)
+    from remanence.kernels.compiled_kalman_filter import means
+
+    predicted, filtered, logliks = np.empty((N, T, d)), np.empty((N, T, d)), np.empty((N, T))
+    means(
+        model.steps.A, model.steps.X, Y, model.mean, gains.G, gains.W, gains.logdet, gains.kinds, gains.slack,
+        predicted, filtered, logliks,
+    )  # fmt: skip
+    return filtered, predicted, logliks
+
+
+def _means_together(model: LinearGaussian, gains: Gains, Y: Array) -> tuple[Array, Array, Array]:
+    """All series a step at a time; what is returned are views of arrays with time in front."""
+    N, T, _ = Y.shape
+    s = model.steps
+    predicted, filtered = np.empty((2, T, N, model.features))
+    logliks = np.empty((T, N))
+    answers = np.where(np.isnan(Y), 0.0, Y).transpose(1, 0, 2).copy()
+    for t in range(T):
+        if t:
+            np.matmul(filtered[t - 1], at(s.A, t).T, out=predicted[t])
+        else:
+            predicted[0] = model.mean
+        seen = gains.kinds[t] == SEEN
+        expected = predicted[t] @ at(s.X, t).T
+        w = (answers[t] - expected) @ gains.W[t].T
+        inside = w if seen.all() else np.where(seen, w, 0.0)
+        np.matmul(inside, gains.G[t], out=filtered[t])
+        filtered[t] += predicted[t]  # (G2)
+        square = np.einsum("ij,ij->i", inside, inside)
+        decided = gains.kinds[t] == DECIDED
+        if decided.any():
+            allowed = gains.slack[t] + CONFLICT * (np.abs(answers[t]) + np.abs(expected))
+            square[((np.abs(w) > allowed) & decided).any(axis=1)] = np.inf
+        logliks[t] = -0.5 * (square + gains.logdet[t] + seen.sum() * LOG_2PI)
+    return filtered.transpose(1, 0, 2), predicted.transpose(1, 0, 2), logliks.T

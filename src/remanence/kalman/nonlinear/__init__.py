@@ -1,0 +1,1 @@
+"""Nonlinear tasks: the extended filter, linearised methods, and Jacobians."""

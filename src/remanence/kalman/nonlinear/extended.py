@@ -1,0 +1,164 @@
+"""The extended Kalman filter: tasks that move and answer by nonlinear functions.
+
+θ_t = g_t(θ_{t−1}) + w_t     y_t = f_t(θ_t) + v_t                                            (NGM)
+θ_{t|t−1} = g_t(θ_{t−1|t−1})     A_t = ∂g_t at θ_{t−1|t−1}     X_t = ∂f_t at θ_{t|t−1}         (E1)
+the innovation is y_t − f_t(θ_{t|t−1}), everything else as in the linear filter             (E2)
+iterated: X = ∂f_t at θ', the innovation y_t − f_t(θ') − X(θ_{t|t−1} − θ'), θ' the last result  (E3)
+
+Where answers are angles, y_t − f_t is residual(y_t, f_t) everywhere.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from remanence.errors import InputError, NumericalError
+from remanence.kalman.gains import at
+from remanence.kalman.model import LinearGaussian
+from remanence.kalman.nonlinear.jacobian_check import check_jacobian
+from remanence.kalman.nonlinear.jacobians import Minus, linearized_at
+from remanence.kalman.observations import check_answers
+from remanence.kalman.results import Filtered, Smoothed
+from remanence.kalman.smoother import smooth
+from remanence.memory.gaussian import Gaussian
+from remanence.validation import Array, check_count, check_numbers
+
+
+def extended(
+    transition: Any,
+    observe: Any,
+    Y: Any,
+    *,
+    Q: Any,
+    R: Any,
+    mean: Any,
+    cov: Any,
+    transition_jacobian: Any = None,
+    observe_jacobian: Any = None,
+    residual: Any = None,
+    check: bool = True,
+    iterations: int = 1,
+) -> Filtered:
+    """The extended Kalman filter: what `filter` returns, with `.model` linearised along the way.
+
+    `smooth(f.model, f)` is the extended smoother, and `innovations(f.model, f, Y)` takes the residual into account.
+
+    Parameters
+    ----------
+    transition, observe : function of θ, or a list of one a step
+        θ_t without its noise from θ_{t−1} (the first transition is not used), and y_t without its noise from θ_t.
+    Y : array (T, m), or a list of one array a step
+        The answers; NaN entries are missing.
+    Q, R, mean, cov
+        As of `LinearGaussian`: mean and cov are those of θ at the first step.
+    transition_jacobian, observe_jacobian : function of θ, or a list of one a step, optional
+        The derivatives, (d, d) and (m, d). Without them: torch.func for torch functions, else a complex step, else
+        differences.
+    residual : function of (y, predicted), or a list of one a step, optional
+        What is left of y once the prediction is taken away, (m,); by default y − predicted. For an angle wrap it into
+        ±π, or a target that crosses the cut seems to jump by 2π. Entries of y may be NaN, and stay so.
+    check : bool
+        Compare each given Jacobian with differences of its function at the first step it is used, which takes 6 d
+        evaluations, and refuse one that is wrong.
+    iterations : int
+        Linearise so many times at each step, every time around the last result; 1 is the plain extended filter.
+    """
+    iterations = check_count(iterations, "iterations", hint="1 is the plain extended filter")
+    start, answers = _door(Y, Q, R, mean, cov)
+    y, s = answers[0], start.steps
+    T, d = len(y), start.features
+    g, dg = functions(transition, "transition", T), functions(transition_jacobian, "transition_jacobian", T)
+    f, df = functions(observe, "observe", T), functions(observe_jacobian, "observe_jacobian", T)
+    r = functions(residual, "residual", T)
+    unchecked = {"transition", "observe"} if check else set()
+    A, X, expected = np.tile(np.eye(d), (T, 1, 1)), np.zeros((T, y.shape[1], d)), np.full(y.shape, np.nan)
+    results = []
+    known = Gaussian(start.mean, start.cov)
+    for t in range(T):
+        if t:
+            value, A[t] = linearized_at(g[t], dg[t], known.mean, "transition")
+            if dg[t] is not None and "transition" in unchecked:
+                unchecked.remove("transition")
+                check_jacobian(g[t], value, A[t], known.mean, known.cov, "transition", np.subtract, t)
+            known = Gaussian(value, known.advanced(A[t], at(s.Q, t)).cov)  # (E1)
+        before = known
+        rows = int(s.rows[t if len(s.rows) > 1 else 0])
+        noise = at(s.R, t)[:rows, :rows]
+        minus: Minus = np.subtract if r[t] is None else partial(_residual, r[t])
+        value, slope = linearized_at(f[t], df[t], before.mean, "observe", minus)
+        if len(value) != rows:
+            raise InputError(f"expected observe to return {rows} numbers, as Y has, got {len(value)}")
+        if df[t] is not None and rows and "observe" in unchecked:
+            unchecked.remove("observe")
+            check_jacobian(f[t], value, slope, before.mean, before.cov, "observe", minus, t)
+        error = minus(y[t, :rows], value)
+        known, surprise = before.conditioned(slope, error + slope @ before.mean, noise)  # (E2)
+        for _ in range(iterations - 1):
+            point = known.mean
+            again, slope = linearized_at(f[t], df[t], point, "observe", minus)
+            known, surprise = before.conditioned(slope, minus(y[t, :rows], again) + slope @ point, noise)  # (E3)
+        X[t, :rows] = slope
+        expected[t, :rows] = value if r[t] is None else np.where(np.isnan(error), value, y[t, :rows] - error)
+        if not np.isfinite(known.mean).all():
+            raise NumericalError(f"the extended filter overflowed at step {t}; start nearer, or use a smaller Q")
+        results.append((known, before, surprise.loglik))
+    means, covs = np.array([k.mean for k, _, _ in results]), np.array([k.cov for k, _, _ in results])
+    predicted = np.array([b.mean for _, b, _ in results]), np.array([b.cov for _, b, _ in results])
+    observed = list(X) if len(set(s.rows.tolist())) == 1 else [x[:m] for x, m in zip(X, s.rows, strict=True)]
+    model = LinearGaussian(A, start.Q, observed, _stepped(start, T), start.mean, start.cov)
+    logliks = np.array([loglik for _, _, loglik in results])
+    return Filtered(means, covs, *predicted, logliks, [np.arange(1)], model, expected)
+
+
+def smooth_extended(filtered: Filtered) -> Smoothed:
+    """The extended smoother: `smooth` with the model that `extended` linearised."""
+    if not isinstance(filtered, Filtered):
+        raise InputError(f"expected what kalman.extended returned, got {type(filtered).__name__}; filter first")
+    return smooth(filtered.model, filtered)
+
+
+def functions(given: Any, name: str, T: int) -> Sequence[Any]:
+    """One function (or None) a step."""
+    if given is None or callable(given):
+        return [given] * T
+    if not isinstance(given, (list, tuple)) or not all(callable(v) or v is None for v in given):
+        raise InputError(f"expected {name} to be a function or a list of one a step, got {type(given).__name__}")
+    if len(given) != T:
+        raise InputError(f"expected {name} to hold {T} functions, one a step of Y, got {len(given)}")
+    return given
+
+
+def _residual(residual: Any, y: Array, predicted: Array) -> Array:
+    """y less the prediction as the residual function has it; NaN where y is missing."""
+    missing = np.isnan(y)
+    error = np.atleast_1d(check_numbers(residual(y.copy(), predicted.copy()), "what residual returns", np.float64))
+    if error.shape != y.shape:
+        raise InputError(f"expected residual to return {len(y)} numbers, as Y has, got shape {error.shape}")
+    if not np.isfinite(error[~missing]).all():
+        raise InputError(
+            f"expected residual to return finite numbers where y is not missing, got {error} for y = {y}; "
+            f"work on every entry by itself, so that a missing one leaves the others alone"
+        )
+    return np.where(missing, np.nan, error)
+
+
+def _door(Y: Any, Q: Any, R: Any, mean: Any, cov: Any) -> tuple[LinearGaussian, Array]:
+    """The parts that are linear anyway, checked as a model with X = 0."""
+    d = np.size(mean)
+    ragged = isinstance(Y, (list, tuple)) and len({np.shape(y) for y in Y}) > 1
+    if ragged:
+        X: Any = [np.zeros((np.size(y), d)) for y in Y]
+    elif np.ndim(Y) != 2:
+        raise InputError(
+            f"expected Y of shape (steps, answers), got {np.shape(Y)}; for one answer a step pass y[:, None]"
+        )
+    else:
+        X = np.zeros((np.shape(Y)[1], d))
+    start = LinearGaussian(np.eye(d), Q, X, R, mean, cov)
+    return start, check_answers(start, Y).Y
+
+
+def _stepped(start: LinearGaussian, T: int) -> Any:
+    return start.R if isinstance(start.R, tuple) or start.R.ndim == 3 else np.tile(start.R, (T, 1, 1))

@@ -1,0 +1,184 @@
+"""The Rauch–Tung–Striebel smoother: every task's model from all tasks, later ones too (positive backward transfer).
+
+    L_{j−1} = Σ_{j−1|j−1} A_jᵀ Σ_{j|j−1}⁺                                                      (RTS1)
+    θ_{j−1|k} = θ_{j−1|j−1} + L (θ_{j|k} − θ_{j|j−1})
+    Σ_{j−1|k} = Σ_{j−1|j−1} + L (Σ_{j|k} − Σ_{j|j−1}) Lᵀ                                         (RTS2)
+              = (I − L A_j) Σ_{j−1|j−1} (I − L A_j)ᵀ + L Q_j Lᵀ + L Σ_{j|k} Lᵀ                     (RTS3)
+    N_j = ZᵀZ + (I − KX)ᵀ A_{j+1}ᵀ N_{j+1} A_{j+1} (I − KX),  Z = C⁻¹X     what y_j.. tell about θ_j
+    Σ_{j−1|k} = Σ_{j−1|j−1} − Σ_{j−1|j−1} A_jᵀ N_j A_j Σ_{j−1|j−1}                                (RTS4)
+
+Where Q is small the sum (RTS3) is taken, so that rounding takes no covariance below 0. Σ_{j|j−1} may be singular: a
+coordinate of θ_j that others decide is passed over, since it tells nothing they do not. Where it is nearly
+singular and L so large that L² times rounding shows, (RTS4) needs no L.
+"""
+
+import numpy as np
+
+from remanence.errors import InputError
+from remanence.kalman.filter import WIDE, check_model
+from remanence.kalman.gains import SMALL, Gains, at, near, ulps
+from remanence.kalman.model import LinearGaussian
+from remanence.kalman.results import Filtered, Smoothed, shared, together
+from remanence.kernels.constants import CAREFUL, DOUBTFUL, ROUNDING, SEEN
+from remanence.memory.gaussian import lapack, semidefinite, symmetric
+from remanence.validation import Array
+
+AMPLIFIED = 1e3  # rounding amplified more than this is worth another way
+
+
+def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
+    """θ_{t|T} for all t from what `filter` (or `extended`, with its `.model`) returned."""
+    check_filtered(model, filtered)
+    many = filtered.many
+    mean, before = (v if many else v[None] for v in (filtered.mean, filtered.predicted_mean))
+    covs: list[Array] = []
+    gains, means = [], []
+    for group in filtered.groups:
+        first = group[0]
+        F, P = (writeable(v[first] if many else v) for v in (filtered.cov, filtered.predicted_cov))
+        cov, L = _covariances(model, F, P, None if filtered.gains is None else filtered.gains[len(covs)])
+        covs.append(cov)
+        gains.append(L)
+        one = len(filtered.groups) == 1
+        means.append(_means(L, *(v if one else v[group] for v in (mean, before))))
+    cov, gain = (shared(v, filtered.groups, many) for v in (covs, gains))
+    mean = together(means, filtered.groups)
+    return Smoothed(mean if many else mean[0], cov, gain)
+
+
+def writeable(array: Array) -> Array:
+    """The array as compiled loops know it (they are compiled anew for any other layout)."""
+    return np.require(array, np.float64, ["C", "W"])
+
+
+def check_filtered(model: LinearGaussian, filtered: Filtered) -> None:
+    check_model(model)
+    if not isinstance(filtered, Filtered):
+        raise InputError(f"expected what kalman.filter returned, got {type(filtered).__name__}; filter first")
+    T, d = filtered.mean.shape[-2:]
+    if d != model.features:
+        raise InputError(
+            f"expected a result of {model.features} features, as the model has, got {d}; pass its own model"
+        )
+    if model.length is not None and model.length < T:
+        raise InputError(
+            f"expected a model of at least {T} steps, as were filtered, got {model.length}; pass its own model"
+        )
+
+
+def backward_gains(model: LinearGaussian, filtered: Array, predicted: Array) -> Array:
+    """L (T − 1, d, d) of (RTS1) from the covariances of the filter."""
+    return _covariances(model, filtered, predicted)[1]
+
+
+def _covariances(model: LinearGaussian, F: Array, P: Array, gains: Gains | None = None) -> tuple[Array, Array]:
+    s = model.steps
+    constant = len(s.A) == len(s.Q) == 1
+    if model.features > SMALL:
+        smoothed, L = _by_lapack(model, F, P, constant)
+        worst = max((_amplified(L[t], P[t + 1], P[t]) for t in range(len(L))), default=0.0)
+    else:
+        from remanence.kernels.compiled_kalman_smoother import smoothed_covariances
+
+        smoothed, L = np.empty((2, *F.shape))
+        L = L[:-1]
+        worst = smoothed_covariances(s.A, s.Q, s.least_Q, F, P, constant, ulps(model.features), smoothed, L)
+    if worst > AMPLIFIED and gains is not None:
+        return _by_lapack(model, F, P, False, _information(model, gains))
+    return smoothed, L
+
+
+def _amplified(L: Array, P: Array, before: Array) -> float:
+    """By how much L P Lᵀ amplifies rounding: what it adds up, as a multiple of the Σ_{t|t−1} that Σ_{t|t} came from."""
+    sizes, there = (np.abs(L) @ np.sqrt(np.diag(P))) ** 2, np.diag(before)
+    return float((sizes[there > 0] / there[there > 0]).max(initial=0.0))
+
+
+def _information(model: LinearGaussian, gains: Gains) -> Array:
+    """N (T, d, d) of (RTS4)."""
+    s = model.steps
+    T, d = gains.predicted.shape[:2]
+    N = np.empty((T, d, d))
+    for t in range(T - 1, -1, -1):
+        Z = (gains.W[t] @ at(s.X, t)) * (gains.kinds[t] == SEEN)[:, None]
+        N[t] = Z.T @ Z
+        if t < T - 1:
+            B = at(s.A, t + 1) @ (np.eye(d) - gains.G[t].T @ Z)
+            N[t] += symmetric(B.T @ N[t + 1] @ B)
+    return N
+
+
+def _by_lapack(
+    model: LinearGaussian, F: Array, P: Array, constant: bool, information: Array | None = None
+) -> tuple[Array, Array]:
+    s = model.steps
+    T, d = F.shape[:2]
+    smoothed, L = np.empty(F.shape), np.empty((T - 1, d, d))
+    smoothed[-1] = F[-1]
+    mark, stride, frozen = T - 1, 32, False
+    rest: Array | None = None
+    for t in range(T - 2, -1, -1):
+        same = constant and t < T - 2 and near(F[t], F[t + 1], 0.0) and near(P[t + 1], P[t + 2], 0.0)
+        if same and frozen:
+            L[t], smoothed[t] = L[t + 1], smoothed[t + 1]
+            continue
+        frozen = False
+        if same:
+            L[t] = L[t + 1]
+        else:
+            mark, stride = t, 32
+            L[t], rest = _gain(at(s.A, t + 1), at(s.Q, t + 1), float(at(s.least_Q, t + 1)), F[t], P[t + 1])
+        if rest is None:
+            smoothed[t] = symmetric(L[t] @ (smoothed[t + 1] - P[t + 1]) @ L[t].T + F[t])  # (RTS2)
+        else:
+            smoothed[t] = symmetric(L[t] @ smoothed[t + 1] @ L[t].T + rest)  # (RTS3)
+        if information is not None and _amplified(L[t], P[t + 1], P[t]) > AMPLIFIED:
+            M = at(s.A, t + 1) @ F[t]
+            if _amplified(M.T, information[t + 1], P[t]) < _amplified(L[t], P[t + 1], P[t]):
+                smoothed[t] = semidefinite(symmetric(F[t] - M.T @ information[t + 1] @ M))  # (RTS4)
+        if same:
+            old = mark - t >= 8 * ulps(d)
+            if near(smoothed[t], smoothed[t + 1], 0.0) or (old and near(smoothed[t], smoothed[mark], ulps(d))):
+                frozen = True
+            elif mark - t >= stride:
+                mark, stride = t, 2 * stride
+    return smoothed, L
+
+
+def _gain(A: Array, Q: Array, least: float, F: Array, P: Array) -> tuple[Array, Array | None]:
+    """L, and where Q is small the part of (RTS3) that the future does not change."""
+    from scipy.linalg.blas import dtrsm
+    from scipy.linalg.lapack import dpstrf
+
+    d = len(P)
+    across = (A @ F).T  # Σ_{j−1|j−1} Aᵀ
+    C, info = lapack()[0](P.T, lower=1)
+    order = np.arange(d)
+    if info or (np.diag(C) ** 2 <= DOUBTFUL * np.diag(P)).any():
+        scale = np.sqrt(np.where(np.diag(P) > 0, np.diag(P), 1.0))
+        C, order, rank, _ = dpstrf(P / np.outer(scale, scale), lower=1, tol=ROUNDING * d)
+        order = order[:rank] - 1
+        C = np.tril(C)[:rank, :rank] * scale[order, None]
+    half = dtrsm(1.0, C, across[:, order], side=1, lower=1, trans_a=1)
+    L = np.zeros((d, d))
+    L[:, order] = dtrsm(1.0, C, half, side=1, lower=1)  # (RTS1)
+    if least > CAREFUL * float(np.diag(P).max()):
+        return L, None
+    B = np.eye(len(A)) - L @ A
+    return L, B @ F @ B.T + L @ Q @ L.T
+
+
+def _means(L: Array, filtered: Array, predicted: Array) -> Array:
+    N, T, d = filtered.shape
+    if N == 1 or N * d < WIDE:
+        from remanence.kernels.compiled_kalman_smoother import smoothed_means
+
+        smoothed = np.empty(filtered.shape)
+        smoothed_means(L, writeable(filtered), writeable(predicted), smoothed)
+        return smoothed
+    smoothed = np.empty((T, N, d))
+    smoothed[-1] = filtered[:, -1]
+    for t in range(T - 2, -1, -1):
+        np.matmul(smoothed[t + 1] - predicted[:, t + 1], L[t].T, out=smoothed[t])
+        smoothed[t] += filtered[:, t]
+    return smoothed.transpose(1, 0, 2)

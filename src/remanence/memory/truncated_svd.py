@@ -1,0 +1,72 @@
+"""Soft memory of bounded size: the strongest directions of all rows so far, by incremental SVD.
+
+    [diag(s) Vᵀ; X] = P diag(s') V'ᵀ,   [z; Y] → Pᵀ[z; Y],   cut to the r strongest                            (L)
+
+What is cut off is counted: the squares of the strengths as `dropped`, those of the targets in `rest`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from remanence.memory.root import sums_of_squares, take_outputs
+from remanence.validation import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """The leading singular directions of all rows seen, their strengths, and what they were told to answer."""
+
+    basis: Array  # (d, r) V, orthonormal
+    strength: Array  # (r,) s, falling
+    target: Array  # (r, c) z
+    rest: Array  # (c,) squared targets outside of the kept directions
+    dropped: float = 0.0  # Σ of squared strengths cut off so far
+
+    @property
+    def rank(self) -> int:
+        return len(self.strength)
+
+    def absorbed(self, X: Array, Y: Array, rank: int) -> "Spectrum":
+        """With the rows X (n, d), Y (n, c), cut to the `rank` strongest directions (L)."""
+        V, s = self.basis, self.strength
+        inside = X @ V  # (n, r)
+        outside = X - inside @ V.T
+        again = outside @ V
+        outside, inside = outside - again @ V.T, inside + again
+        Q, R = np.linalg.qr(outside.T)  # (d, k), (k, n)
+        small = np.zeros((len(s) + len(X), len(s) + Q.shape[1]), V.dtype)
+        small[: len(s), : len(s)] = np.diag(s)
+        small[len(s) :, : len(s)], small[len(s) :, len(s) :] = inside, R.T
+        P, strength, rotation = np.linalg.svd(small, full_matrices=False)
+        rounding = max(X.shape[1], len(small)) * float(np.finfo(V.dtype).eps) * strength.max(initial=0.0)
+        rank = min(rank, int((strength > rounding).sum()))  # rows that bring nothing new add no direction
+        aims = np.concatenate([self.target, Y])
+        target = P.T @ aims
+        unseen = sums_of_squares(aims) - sums_of_squares(target[:rank])
+        cut = strength[rank:].astype(np.float64)
+        basis = V @ rotation[:rank, : len(s)].T
+        basis += Q @ rotation[:rank, len(s) :].T
+        return Spectrum(
+            basis, strength[:rank], target[:rank], self.rest + np.maximum(unseen, 0), self.dropped + float(cut @ cut)
+        )
+
+    def rows(self) -> Array:
+        """The rows diag(s)Vᵀ that stand for all rows seen."""
+        return np.asarray((self.basis * self.strength).T)
+
+    def kept(self) -> float:
+        """The energy Σ s² that was kept."""
+        return float(self.strength.astype(np.float64) @ self.strength.astype(np.float64))
+
+    def with_outputs(self, sources: Array) -> "Spectrum":
+        target, rest = take_outputs(self.target, sources), take_outputs(self.rest[None], sources)[0]
+        return Spectrum(self.basis, self.strength, target, rest, self.dropped)
+
+
+def no_spectrum(features: int, outputs: int, dtype: DTypeLike = np.float64) -> Spectrum:
+    """The spectrum of no rows."""
+    return Spectrum(
+        np.zeros((features, 0), dtype), np.zeros(0, dtype), np.zeros((0, outputs), dtype), np.zeros(outputs), 0.0
+    )

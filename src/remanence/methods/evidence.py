@@ -1,0 +1,50 @@
+"""The ridge that the data themselves make most likely, from the stored factor alone.
+
+With y ~ N(Xθ⁰, σ²(I + XXᵀ/λ)), σ² at its best value for each λ, and R = U diag(s) Vᵀ, the log evidence is
+
+    −½ Σ_c n log J_c(λ) − ½ c (Σⱼ log(sⱼ² + λ) − d log λ),    J_c(λ) = ρ_c + Σⱼ λ/(sⱼ² + λ) (uⱼᵀ(z − Rθ⁰))²_c     (E)
+"""
+
+import numpy as np
+
+from remanence.errors import NumericalError
+from remanence.memory.root import Root
+from remanence.validation import Array
+
+SMALLEST = 1e-280  # the square of a strength; ridges down to 1e-14 of it are tried
+
+
+def best_ridge(data: Root, start: Array, free: int, rows: float) -> float:
+    """The ridge λ of largest evidence for the rows behind `data`; `rows` is their (effective) number."""
+    factor = data.factor[free:, free:].astype(np.float64)  # the free features come first: they are eliminated already
+    gap = data.target[free:].astype(np.float64) - factor @ start[free:]
+    U, s, _ = np.linalg.svd(factor)
+    return ridge_of_largest_evidence(s, (U.T @ gap) ** 2, data.rest, rows - free)
+
+
+def ridge_of_largest_evidence(s: Array, power: Array, rest: Array, rows: float) -> float:
+    """The λ that maximises (E) for strengths s (r,), squared targets (r, c) along them and the rest (c,)."""
+    from scipy.optimize import minimize_scalar
+
+    largest = float(s.max(initial=0.0))
+    if largest == 0 or rows <= 0:
+        return 1.0  # nothing was learned that could tell
+    top = largest**2
+    if not top > SMALLEST:
+        raise NumericalError(
+            f"expected features whose squares can be told from zero, to choose a ridge for them, got features of size "
+            f"{largest:.0e}; rescale them"
+        )
+    outputs = power.shape[1]
+    rest = rest + 1e-12 * (rest + power.sum(axis=0)) + np.finfo(float).tiny  # an exact fit must not want λ = 0
+
+    def cost(log_ridge: float) -> float:
+        ridge = np.exp(log_ridge)
+        loss = rest + (ridge / (s**2 + ridge)) @ power  # (E)
+        return float(rows * np.log(loss).sum() + outputs * (np.log(s**2 + ridge) - log_ridge).sum())
+
+    grid = np.linspace(np.log(top * 1e-14), np.log(top * 1e4), 80)
+    best = int(np.argmin([cost(g) for g in grid]))
+    around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
+    found = minimize_scalar(cost, bounds=around, method="bounded", options={"xatol": 1e-6})
+    return float(np.exp(found.x if found.fun <= cost(grid[best]) else grid[best]))

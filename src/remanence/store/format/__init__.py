@@ -1,0 +1,1 @@
+"""The file format: plain values and arrays under a checksum."""

@@ -1,0 +1,212 @@
+"""A learner as plain nested values and arrays, and back.
+
+    None, truths, whole and finite numbers, text, lists      as JSON has them
+    everything else                                          {"a word": …}, see `Decoder`
+
+A class is stored under a name of the registry (registry.py) as its parts, never as code: reading can only put together
+what the registry knows, from exactly the parts it knows, and refuses everything else.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from remanence.errors import FileError, InputError
+from remanence.store.format.arrays import REPEATS, flattened, kind_of, restored, scalar_from
+from remanence.store.format.record import External
+from remanence.store.format.shapes import problem
+from remanence.store.records.registry import RECORDS, class_of, name_of
+from remanence.validation import Array
+
+Given = Callable[[External], Any]  # what is in a file only by its fingerprint is handed in by the caller
+
+PLAIN = (type(None), bool, int, str)
+NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+@dataclass(slots=True)
+class Encoder:
+    """Walks through a value; arrays are put aside under the path that led to them."""
+
+    arrays: dict[str, Array] = field(default_factory=dict)
+    repeats: bool = True  # whether a broadcast is written once; see arrays.py
+    met: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # what is met twice is written once
+    objects: int = 0
+    meant: int = 0  # bytes that all arrays stand for
+
+    def tree(self, value: Any, path: str) -> Any:
+        """The value as JSON can say it."""
+        if type(value) in PLAIN:
+            return value
+        if type(value) is float:
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if id(value) in self.met:
+            return self.met[id(value)][1]
+        tree = self._new(value, path)
+        self.met.setdefault(id(value), (value, tree))
+        return tree
+
+    def _new(self, value: Any, path: str) -> Any:
+        kind = type(value)
+        if kind is list:
+            return [self.tree(v, _joined(path, i)) for i, v in enumerate(value)]
+        if kind is tuple:
+            return self._tuple(value, path)
+        if kind is dict:
+            pairs = enumerate(value.items())
+            return {
+                "dict": [[self.tree(part, _joined(path, f"{i}.{j}")) for j, part in enumerate(p)] for i, p in pairs]
+            }
+        if isinstance(value, np.ndarray):
+            return self._array(value, path)
+        if isinstance(value, np.generic):
+            return {"scalar": [kind_of(value.dtype), value.tobytes().hex()]}
+        if isinstance(value, np.dtype):
+            return {"dtype": value.str}
+        if kind is External:
+            return {"external": [value.role, value.fingerprint]}
+        return self._object(value, path)
+
+    def _array(self, array: Array, path: str) -> Any:
+        if array.dtype.kind == "O":
+            if array.ndim != 1 or not all(type(v) is str for v in array):
+                raise InputError(f"expected {path} to hold numbers or text, got objects; convert them first")
+            return {"names": array.tolist()}
+        self.arrays[path], words = flattened(array, self.repeats)
+        self.meant += array.nbytes
+        return {"array": path, **words}
+
+    def _tuple(self, value: tuple[Any, ...], path: str) -> Any:
+        """Numbers, also in rows, are an array: steps and drifts can be long."""
+        rows = value if value and all(type(v) is tuple and len(v) == len(value[0]) for v in value) else (value,)
+        if rows[0] and all(type(v) is float for row in rows for v in row):
+            return {"numbers": self._array(np.array(value), path)}
+        return {"tuple": [self.tree(v, _joined(path, i)) for i, v in enumerate(value)]}
+
+    def _object(self, value: Any, path: str) -> Any:
+        name = name_of(value, path)
+        record = RECORDS[name]
+        parts = record.apart(value)
+        missing, extra = record.misfit(parts)
+        wrong = f"without {missing} and with {extra} besides" if missing or extra else problem(record, parts)
+        if wrong:
+            raise InputError(f"expected a {name} whose parts fit together, to store it, got one that does not: {wrong}")
+        tree = {"class": name, "parts": {k: self.tree(v, _joined(path, k)) for k, v in parts.items()}}
+        self.met[id(value)] = (value, {"same": self.objects})  # should it be met again
+        self.objects += 1
+        return tree
+
+
+def _joined(path: str, step: Any) -> str:
+    return f"{path}.{step}" if path else str(step)
+
+
+def encode(value: Any) -> tuple[Any, dict[str, Array]]:
+    """The value as a tree for JSON, and the arrays it names."""
+    encoder = Encoder()
+    tree = encoder.tree(value, "")
+    if encoder.meant > most_meant(encoder.arrays):  # more than a reader believes
+        encoder = Encoder(repeats=False)
+        tree = encoder.tree(value, "")
+    return tree, encoder.arrays
+
+
+def most_meant(arrays: dict[str, Array]) -> int:
+    """The bytes that the arrays of a file may stand for at most."""
+    return REPEATS * sum(array.nbytes for array in arrays.values())
+
+
+@dataclass(slots=True)
+class Decoder:
+    """Puts a value together again; anything that is not as it must be is refused."""
+
+    arrays: dict[str, Array]
+    given: Given
+    room: int  # bytes that further broadcasts may stand for
+    used: set[str] = field(default_factory=set)
+    objects: list[Any] = field(default_factory=list)  # in the order they were finished
+
+    def value(self, tree: Any) -> Any:
+        match tree:
+            case None | bool() | int() | str():
+                return tree
+            case float() if math.isfinite(tree):
+                return tree
+            case list():
+                return [self.value(v) for v in tree]
+            case {"class": str(name), "parts": dict(parts), **rest} if not rest:
+                return self._object(name, parts)
+            case {"same": int(place), **rest} if not rest and 0 <= place < len(self.objects):
+                return self.objects[place]
+            case {"array": str(name), **words} if name in self.arrays and words.keys() <= {"axes", "shape", "dtype"}:
+                return self._array(name, {str(word): said for word, said in words.items()})
+            case {"scalar": [str(word), str(digits)], **rest} if not rest:
+                return scalar_from(word, digits)
+            case {"numbers": {"array": str(name), **words}, **rest} if not rest and not words and name in self.arrays:
+                return self._numbers(name)
+            case {"tuple": list(parts), **rest} if not rest:
+                return tuple(self.value(v) for v in parts)
+            case {"dict": list(items), **rest} if not rest and all(type(i) is list and len(i) == 2 for i in items):
+                return {self.value(k): self.value(v) for k, v in items}
+            case {"names": list(names), **rest} if not rest and all(type(n) is str for n in names):
+                return np.array(names, dtype=object)
+            case {"float": str(text), **rest} if not rest and text in NOT_FINITE:
+                return NOT_FINITE[text]
+            case {"dtype": "<f8" | "<f4" as text, **rest} if not rest:
+                return np.dtype(text)
+            case {"external": [str(role), str(fingerprint)], **rest} if not rest:
+                return self.given(External(role, fingerprint))
+        raise FileError(f"expected values of the kinds this version knows, got {tree!s:.80}")
+
+    def _array(self, name: str, words: dict[str, Any]) -> Array:
+        self.used.add(name)
+        array = restored(self.arrays[name], words)
+        if "shape" in words:
+            self.room -= array.nbytes
+            if self.room < 0:
+                raise FileError(f"expected arrays of at most {REPEATS} times what is stored, got one of {array.shape}")
+        return array
+
+    def _numbers(self, name: str) -> tuple[Any, ...]:
+        """A tuple of numbers, or of rows of them."""
+        array = self._array(name, {})
+        if array.dtype != np.float64 or array.ndim not in (1, 2) or not np.isfinite(array).all():
+            raise FileError(f"expected finite numbers in a row or in rows, got {array.dtype} {array.shape}")
+        return tuple(tuple(row) if type(row) is list else row for row in array.tolist())
+
+    def _object(self, name: str, trees: dict[str, Any]) -> Any:
+        if name not in RECORDS:
+            raise FileError(f"expected a class this version knows, got {name!r:.60}; was it written by a newer one?")
+        record = RECORDS[name]
+        missing, extra = record.misfit(trees)
+        if missing or extra:
+            raise FileError(f"expected the parts of a {name}, got it without {missing} and with {extra} besides")
+        parts = {k: self.value(v) for k, v in trees.items()}
+        wrong = problem(record, parts)
+        if wrong:
+            raise FileError(f"the parts of a {name} do not fit together: {wrong}")
+        try:
+            self.objects.append(record.together(class_of(name), parts))
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as reason:
+            raise FileError(f"the parts of a {name} make no sense: {reason}") from None
+        return self.objects[-1]
+
+
+def decode(tree: Any, arrays: dict[str, Array], given: Given) -> Any:
+    """What `encode` took apart; every array must be used."""
+    decoder = Decoder(arrays, given, most_meant(arrays))
+    try:
+        value = decoder.value(tree)
+    except InputError:  # what was brought along is missing or another one: the file is in order
+        raise
+    except MemoryError:
+        raise FileError("it holds more than fits into the memory of this machine") from None
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as reason:
+        raise FileError(f"its values make no sense: {reason}") from None
+    unused = sorted(arrays.keys() - decoder.used)
+    if unused:
+        raise FileError(f"expected no arrays but those of the learner, got also {', '.join(unused):.80}")
+    return value

@@ -1,0 +1,96 @@
+"""What a model file says beside the learner: a summary of it, and notes of whoever taught it from tables.
+
+Both are plain values that commands show and go by, so their kinds are looked at when a file is read; whoever goes by
+the notes also looks whether they are of the learner that they stand beside. Names that are not listed are left alone.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from remanence.store.jobs.labels import KINDS
+
+Test = Callable[[Any], bool]
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _maybe(test: Test) -> Test:
+    return lambda value: value is None or test(value)
+
+
+def _list_of(test: Test) -> Test:
+    return lambda value: type(value) is list and all(map(test, value))
+
+
+def _dict_of(test: Test) -> Test:
+    return lambda value: type(value) is dict and all(map(test, value.values()))
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or type(value) in (bool, int, float, str)
+
+
+SUMMARY: dict[str, Test] = {
+    "kind": _maybe(_is_text),
+    "method": _is_text,
+    "settings": _dict_of(lambda value: _is_plain(value) or type(value) in (list, dict)),
+    "rows": _is_count,
+    "features": _is_count,
+    "outputs": _is_count,
+    "precision": _is_text,
+    "feature names": _list_of(_is_text),
+    "labels": _list_of(_is_plain),
+    "encoder": _is_text,
+    "network": _is_text,
+}
+NOTES: dict[str, Test] = {
+    "columns": _list_of(_is_text),
+    "label": _maybe(_is_text),
+    "targets": _list_of(_is_text),
+    "ignored": _list_of(_is_text),
+    "label kind": _maybe(lambda value: value in KINDS),
+    "out": _dict_of(_list_of(_is_count)),
+    "loose": _dict_of(_list_of(_is_count)),
+    "merged": _dict_of(_is_count),
+    "since": _dict_of(_is_count),
+}
+TOGETHER = ("columns", "label", "targets", "ignored", "label kind")  # all of them, or none
+
+
+def problem_of(said: Any, what: str, tests: Mapping[str, Test]) -> str:
+    """What is wrong with what a file says, in words; empty if nothing."""
+    if type(said) is not dict:
+        return f"expected {what} by name, got {type(said).__name__}"
+    for name, test in tests.items():
+        if name in said and not test(said[name]):
+            return f"expected {what} as they are written, got {name} = {said[name]!r:.60}"
+    return ""
+
+
+def columns_problem(notes: Mapping[str, Any], learner: Any) -> str:
+    """Why these cannot be the columns that this estimator was taught from, in words; empty if they can."""
+    if "columns" not in notes:
+        return ""
+    missing = [name for name in TOGETHER if name not in notes]
+    if missing:
+        return f"expected notes on columns with {missing[0]!r}, got them without"
+    if any(len(set(notes[part])) < len(notes[part]) for part in ("columns", "targets")):
+        return "expected columns that differ"
+    known, classifies = vars(learner), type(learner).__name__ == "ContinualClassifier"
+    if classifies != (notes["label"] is not None) or classifies == bool(notes["targets"]):
+        return f"expected the answers of a {type(learner).__name__}, got those of another"
+    if "state_" not in known:
+        return ""
+    if len(notes["columns"]) != known["n_features_in_"]:
+        return f"expected {known['n_features_in_']} columns, as the learner has, got {len(notes['columns'])}"
+    if classifies and notes["label kind"] is not None:
+        text = known["classes_"].dtype.kind == "U"
+        if text != (notes["label kind"] == "text"):
+            return f"expected labels that are {notes['label kind']}, got {known['classes_'].dtype}"
+    return ""

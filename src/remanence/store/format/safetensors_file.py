@@ -1,0 +1,181 @@
+"""The bytes of a model file: safetensors, with a checksum over all of them.
+
+    8 bytes      the length n of the header
+    n bytes      {"__metadata__":{"sha256":"…", more words}, "an array":{dtype, shape, place}, …}, JSON in ASCII
+    the rest     the arrays, end to end
+    sha256 = SHA-256 of the whole file with 64 zeros in the place of the checksum                              (S)
+
+The checksum stands at a fixed place, so that it is looked at before anything else is believed, and every bit of the
+file is under it. The same content always gives the same bytes. Nothing in here can run code: there is no pickle.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from remanence.errors import FileError
+from remanence.files import kind_of_file
+from remanence.store.format.arrays import WORD_OF, WORDS, checked
+from remanence.validation import Array
+
+BEFORE = b'{"__metadata__":{"sha256":"'  # what every header begins with; then the checksum
+DIGITS = 64
+PLACE = slice(8 + len(BEFORE), 8 + len(BEFORE) + DIGITS)
+LONGEST = 100_000_000  # bytes of a header that readers of safetensors accept
+
+KNOWN = (  # what other files begin with
+    (b"\x80", "a pickle, which could run code and is never loaded"),
+    (b"PK\x03\x04", "a zip archive (NPZ, torch and spreadsheets are such)"),
+    (b"\x93NUMPY", "a NumPy file"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"PAR1", "a Parquet file"),
+    (b"\x1f\x8b", "a gzip file"),
+)
+
+
+class Content(NamedTuple):
+    """What a file holds: words by name, and arrays by name."""
+
+    words: dict[str, str]
+    arrays: dict[str, Array]
+
+
+def packed(words: Mapping[str, str], arrays: Mapping[str, Array]) -> list[Any]:
+    """The file as buffers to be written one after the other; the arrays must lie row by row."""
+    header: dict[str, Any] = {"__metadata__": {"sha256": "0" * DIGITS, **words}}
+    buffers: list[Any] = []
+    end = 0
+    for name, array in arrays.items():
+        header[name] = {
+            "dtype": WORD_OF[array.dtype.str],
+            "shape": list(array.shape),
+            "data_offsets": [end, end + array.nbytes],
+        }
+        end += array.nbytes
+        buffers.append(array.reshape(-1).view(np.uint8))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+    text += b" " * (-len(text) % 8)  # the arrays begin where they are aligned
+    if len(text) > LONGEST:
+        raise FileError(f"expected at most {LONGEST} bytes of words in a model file, got {len(text)}; keep fewer notes")
+    head = bytearray(len(text).to_bytes(8, "little") + text)
+    digest = hashlib.sha256(head)
+    for buffer in buffers:
+        digest.update(buffer)
+    head[PLACE] = digest.hexdigest().encode("ascii")  # (S)
+    return [head, *buffers]
+
+
+def parse(content: bytes) -> Content:
+    """What a file of these bytes holds; refused, saying why, unless every bit is as it was written."""
+    text = _header(content)
+    if not text.startswith(BEFORE) or len(text) < len(BEFORE) + DIGITS:
+        raise FileError(_foreign(content, text))
+    digest = hashlib.sha256(content[: PLACE.start])
+    digest.update(b"0" * DIGITS)
+    digest.update(memoryview(content)[PLACE.stop :])
+    if digest.hexdigest().encode("ascii") != content[PLACE]:
+        raise FileError(_damage(content, text))
+    import safetensors
+
+    try:
+        words = json.loads(text)["__metadata__"]
+        flat = safetensors.deserialize(content)  # type: ignore[no-untyped-call]
+        arrays = {n: _array(v, len(content)) for n, v in flat}
+    except (safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError) as problem:
+        raise FileError(f"the checksum is right but the content makes no sense: {problem}") from None
+    return Content(words, arrays)
+
+
+def _array(flat: dict[str, Any], size: int) -> Array:
+    array = checked(np.frombuffer(flat["data"], WORDS[flat["dtype"]]).reshape(flat["shape"]))
+    if not array.size and max(array.shape) > size:  # it takes no bytes, but whoever fills it up would need them
+        raise ValueError(f"an empty array of shape {array.shape} in a file of {size} bytes")
+    return array
+
+
+def read_words(path: Path) -> dict[str, str]:
+    """The words alone, without the arrays: quick, and unchecked."""
+    with _readable(path) as file:
+        start = file.read(8)
+        content = start + file.read(min(int.from_bytes(start, "little"), LONGEST))
+    text = _header(content)
+    if not text.startswith(BEFORE):
+        raise FileError(_foreign(content, text))
+    try:
+        words: dict[str, str] = json.loads(text)["__metadata__"]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise FileError("it is damaged: its header cannot be read; restore it from a copy") from None
+    if type(words) is not dict or not all(type(word) is str for word in words.values()):
+        raise FileError("it is damaged: its header has no words of text; restore it from a copy")
+    return words
+
+
+def read_bytes(path: Path) -> bytes:
+    """All bytes of a file; of one that does not begin as ours do only as many as it takes to say what it is."""
+    with _readable(path) as file:
+        start: bytes = file.read(8 + len(BEFORE))
+        return start + file.read(-1 if start[8:] == BEFORE else LONGEST)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[BinaryIO]:
+    """The open file; whatever goes wrong with it is said in words."""
+    found = kind_of_file(path)
+    if found:
+        hint = "name the model file inside it" if found == "a folder" else "name a plain file"
+        raise FileError(f"it is {found}; {hint}")
+    try:
+        with path.open("rb") as file:
+            yield file
+    except FileError:
+        raise
+    except FileNotFoundError:
+        raise FileError("there is no such file") from None
+    except OSError as problem:
+        raise FileError(f"{problem.strerror or problem}") from None
+
+
+def _header(content: bytes) -> bytes:
+    """The header as far as it is there, or a refusal of what cannot begin a model file."""
+    if not content:
+        raise FileError("it is empty; was writing it cut short?")
+    for start, what in KNOWN:
+        if content.startswith(start) and content[8:9] != b"{":
+            raise FileError(f"it is {what}; expected a model file")
+    size = int.from_bytes(content[:8], "little")
+    text = content[8 : 8 + size]
+    if len(content) < 8 or len(text) < size:
+        if content[8:].startswith(BEFORE[: max(len(content) - 8, 1)]):
+            raise FileError(f"it is cut short: its header ends after {len(text)} of {size} bytes; restore it")
+        raise FileError("it is no model file (nor any safetensors file); rm.save writes model files")
+    return text
+
+
+def _foreign(content: bytes, text: bytes) -> str:
+    """Why a file that does not begin as ours do is not ours."""
+    try:
+        tensors = json.loads(text)
+        if isinstance(tensors, dict) and all(isinstance(v, dict) for v in tensors.values()):
+            return "it is a safetensors file that Remanence did not write, or its header was changed"
+    except (ValueError, RecursionError):
+        pass
+    return "it is no model file, or its beginning is damaged; rm.save writes model files"
+
+
+def _damage(content: bytes, text: bytes) -> str:
+    """Why the checksum is wrong, as far as one can tell."""
+    try:
+        places = [v["data_offsets"][1] for k, v in json.loads(text).items() if k != "__metadata__"]
+        wanted, found = max(places, default=0), len(content) - 8 - len(text)
+        if found < wanted:
+            return f"it is cut short: {found} of {wanted} bytes of arrays are there; restore it from a copy"
+        if found > wanted:
+            return f"it has {found - wanted} bytes too many at its end; restore it from a copy"
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError):
+        pass
+    return "it is damaged: its checksum does not fit its content; restore it from a copy"

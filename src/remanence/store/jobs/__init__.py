@@ -1,0 +1,1 @@
+"""What the commands do with a model file, one module per command."""

@@ -1,0 +1,200 @@
+"""Looking into a model file: what it knows, and evidence that it is what it says.
+
+Rᵀ(RW − z) + λ(W − θ⁰) = 0                                       (N)   the weights solve the normal equations
+κ₁(F)                                                            (K)   condition of F, the root with its prior
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from remanence.certificates.certificate import Certificate, likely, rounding
+from remanence.errors import InputError
+from remanence.store.format.safetensors_file import parse, read_bytes
+from remanence.store.jobs.holdings import Holdings
+from remanence.store.jobs.session import TAUGHT_IN_PYTHON, keeps_all, rows_of
+from remanence.store.model_file import Description, ModelFile, describe, from_bytes, naming
+
+EPS = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What a model file holds."""
+
+    description: Description
+    counts: dict[Any, int]  # class: rows of it
+    ridge: float | None  # in force; with "auto" the one that was chosen
+    condition: float | None  # (K)
+    certificates: tuple[Certificate, ...]
+    pieces: int | None = None  # learners of single pieces, where they are kept
+
+    @property
+    def holds(self) -> bool:
+        """Whether no certificate fails."""
+        return all(certificate.status != "fails" for certificate in self.certificates)
+
+    def to_dict(self) -> dict[str, Any]:
+        told, about = self.description, self.description.about
+        return {
+            "kind": about.get("kind"),
+            "rows": about.get("rows", 0),
+            "classes": list(self.counts) or about.get("labels", []),
+            "counts": list(self.counts.values()),
+            "features": about.get("features"),
+            "columns": told.notes.get("columns", about.get("feature names", [])),
+            "label": told.notes.get("label"),
+            "targets": told.notes.get("targets", []),
+            "ignored": told.notes.get("ignored", []),
+            "method": about.get("method"),
+            "settings": about.get("settings", {}),
+            "encoder": about.get("encoder"),
+            "undo": "pieces" if self.pieces is not None else "rows",
+            "precision": about.get("precision"),
+            "ridge": self.ridge,
+            "condition": self.condition,
+            "bytes": told.size,
+            "library": told.library,
+            "ledger": [
+                {"name": e.name, "rows": int(e.rows), "action": e.action, "when": e.when, "fingerprint": e.fingerprint}
+                for e in told.ledger
+            ],
+            "certificates": [certificate.to_dict() for certificate in self.certificates],
+        }
+
+
+def inspect_file(path: str | Path) -> Inspection:
+    """Read a model file and check it; one that is damaged is refused."""
+    path = Path(path)
+    told = describe(path)
+    with naming(path):
+        content = read_bytes(path)
+        parse(content)  # refuses what is not bit for bit as it was written, before anything is certified
+    try:
+        with naming(path):
+            model = from_bytes(content)
+    except InputError:  # its encoder or its network is not in the file
+        return Inspection(told, {}, None, None, ())
+    learner = model.learner
+    known = vars(learner) if hasattr(learner, "__dict__") else {}  # (pairs and results of rm.kalman have no names)
+    counts = dict(zip(known["classes_"].tolist(), _counts(known), strict=True)) if "class_count_" in known else {}
+    found = _solution(learner) if "state_" in known else None
+    lost = _precision_certificate(learner) if found is not None else None
+    certificates = []
+    if len(model.ledger) and "method" in known:
+        certificates.append(_ledger_certificate(model, learner, lost))
+    if counts:
+        gap = abs(sum(counts.values()) - rows_of(learner))
+        claim = "every row is counted in one class"
+        certificates.append(
+            Certificate(claim, "its counts", (f"{len(counts)} classes",), gap, 0, "bound", "class-counts")
+        )
+    pieces = None if model.pieces is None else len(model.pieces)
+    if found is None or lost is None:
+        return Inspection(told, counts, None, None, tuple(certificates), pieces)
+    certificates += [found.equations, found.determined, lost]
+    return Inspection(told, counts, found.ridge, found.condition, tuple(certificates), pieces)
+
+
+def _counts(known: dict[str, Any]) -> list[int]:
+    return [int(count) for count in known["class_count_"]]
+
+
+def _precision_certificate(learner: Any) -> Certificate:
+    """What unlearning may have cost, as the memory has kept account of it."""
+    from remanence.methods.precision import PROMISED
+
+    dtype = np.dtype(learner.dtype)
+    return Certificate(
+        "predictions are right to what is promised, after all that was unlearned",
+        "the bound that the memory carries",
+        (f"precision {np.finfo(dtype).eps:.0e}",),
+        learner.precision_loss_,
+        PROMISED[dtype],
+        "bound",
+        "precision",
+    )
+
+
+def _ledger_certificate(model: ModelFile, learner: Any, lost: Certificate | None) -> Certificate:
+    """The ledger says which rows are in; RLS that keeps everything is a function of those rows alone.
+
+    It knows files and not rows, so that is what can be certified: a row that stands in two files counts twice.
+    """
+    held = Holdings.of(model.ledger, model.notes)
+    pieces, loose = held.ledger.in_force(), held.rows_loose()
+    unmet = ""
+    if not keeps_all(learner):
+        unmet = f"{type(learner.method).__name__} here is no sum over rows that weigh the same; RLS with forget=1 is"
+    elif any(entry.name == TAUGHT_IN_PYTHON for entry in pieces.values()):
+        unmet = "it was taught in Python too, and of those rows the ledger knows only how many there were"
+    elif loose:
+        unmet = f"{loose} rows were unlearned on trust, and whether they had been learned is not known"
+    elif lost is not None and not lost.holds:
+        unmet = "unlearning cost more digits than promised"
+    gap = abs(held.ledger.rows() - rows_of(learner)) + abs(sum(map(held.rows_in, pieces)) - loose - held.ledger.rows())
+    return Certificate(
+        "equals training at once on every piece its ledger lists, as often as it is listed, without the rows unlearned",
+        "RLS with forget=1 is exact; pieces are known by content, so a row that stands in two of them counts twice",
+        (f"{held.ledger.rows()} rows in {len(pieces)} pieces by the ledger", f"{rows_of(learner)} rows in the model"),
+        gap,
+        0,
+        "bound",
+        "ledger",
+        unmet,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Solution:
+    ridge: float
+    condition: float
+    equations: Certificate
+    determined: Certificate
+
+
+def _solution(learner: Any) -> _Solution | None:
+    """How well the weights solve the problem they stand for; None where the memory is no root that keeps all rows."""
+    from remanence.methods import RLS
+
+    method, state = RLS() if learner.method is None else learner.method, learner.state_
+    if not isinstance(method, RLS) or method.forget != 1:
+        return None
+    data, ridge = method.data(state), method.ridge_of(state)
+    R, z, W = (np.asarray(part, float) for part in (data.factor, data.target, method.weights(state)))
+    d, free, eps = len(R), state.free, float(np.finfo(data.dtype).eps)
+    prior = np.full((d, 1), max(ridge, data.least()))
+    prior[:free] = 0
+    off = R.T @ (R @ W - z) + prior * (W - state.start)  # (N)
+    root, size = np.linalg.norm(R) + np.sqrt(d * ridge), np.linalg.norm(W)
+    scale = float(root * (root * size + np.linalg.norm(z) + np.sqrt(ridge) * np.linalg.norm(state.start)))
+    condition = _condition(data.with_prior(ridge, state.start, free).factor)
+    equations = Certificate(
+        "the weights solve the normal equations of the memory",
+        "least squares over all rows",
+        (f"{d} features", f"ridge {ridge:g}", f"precision {eps:.0e}"),
+        float(np.linalg.norm(off)) / max(scale, float(np.finfo(float).tiny)),
+        rounding(eps / EPS, likely(4 * d * (d + 2))),  # d reflections of 2d rows, two passes each; a solve, a residual
+        name="normal-equations",
+    )
+    determined = Certificate(
+        "the rows and the ridge determine the weights in this precision",
+        "precision times the condition of the root",
+        (f"condition {condition:.1e}",),
+        eps * condition,
+        1.0,
+        "bound",
+        "determined",
+    )
+    return _Solution(ridge, condition, equations, determined)
+
+
+def _condition(factor: Any) -> float:
+    """κ₁ of a triangular matrix, as LAPACK estimates it (K)."""
+    from scipy.linalg import get_lapack_funcs
+
+    (trcon,) = get_lapack_funcs(("trcon",), (factor,))
+    reciprocal, _ = trcon(factor)
+    return float(1 / reciprocal) if reciprocal > 0 else float("inf")

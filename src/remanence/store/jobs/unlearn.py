@@ -1,0 +1,231 @@
+"""Taking rows out of a model file, so that it is the model that never saw them.
+
+    what is left = what training on the other rows gives                                        (U)   RLS, forget = 1
+
+Rows go out that are known to be in: every copy of them in the pieces of the ledger that are at hand (sources.py). A
+file that was learned as a whole leaves the ledger and can be learned again; a part is noted as unlearned.
+"""
+
+import copy
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from remanence.errors import InputError
+from remanence.store.jobs.columns import Columns, Samples, samples
+from remanence.store.jobs.holdings import Holdings, Plan, carried_out, lost_places, may_hold, plan_removal, settled
+from remanence.store.jobs.learn import Noticed, naming_data, without_names
+from remanence.store.jobs.piecewise import chosen, with_pieces
+from remanence.store.jobs.session import Work, keeps_all, rows_of, working
+from remanence.store.jobs.sources import available, files_at_hand, keys, pieces_of
+from remanence.store.jobs.teach_options import Wishes
+from remanence.store.model_file import WAIT, ModelFile
+from remanence.tables import Piece, expand_paths, open_table
+
+AT_ONCE = 1000  # rows taken out together: a square of this many numbers is formed
+
+
+class RowsNotFound(InputError):
+    """Rows that are in no learned piece at hand, and not known to be out."""
+
+
+class RowsOnTrust(InputError):
+    """Rows that went out on trust may be among those that are asked for."""
+
+
+@dataclass
+class Removed:
+    """What became of the rows of one file."""
+
+    unlearned: int = 0  # every copy counts
+    skipped: int = 0  # known to be out already
+
+
+@dataclass
+class RemovalReport:
+    """What became of the rows of every file."""
+
+    files: dict[str, Removed] = field(default_factory=dict)
+    unsearched: dict[str, int] = field(default_factory=dict)  # pieces in force that were not at hand: rows of them
+
+    def total(self, what: str) -> int:
+        return sum(getattr(counts, what) for counts in self.files.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        totals = {what: self.total(what) for what in ("unlearned", "skipped")}
+        unsearched = [{"name": name, "rows": rows} for name, rows in self.unsearched.items()]
+        files = [{"file": name, **vars(counts)} for name, counts in self.files.items()]
+        return {**totals, "unsearched": unsearched, "files": files}
+
+
+class Removal:
+    """Unlearning in progress; the model file is ours alone until it is over."""
+
+    def __init__(self, work: Work, sources: Sequence[Path], drop: bool, trust: bool, accept_loss: bool) -> None:
+        self.work, self.sources, self.drop, self.trust, self.accept_loss = work, sources, drop, trust, accept_loss
+        self.report = RemovalReport()
+
+    def unlearn(self, path: Path | str, noticed: Noticed = lambda name, rows: None) -> Removed:
+        """Take every copy of the rows of a file out; if that is refused, nothing has changed."""
+        table, columns, model = open_table(path), self.work.columns, self.work.model
+        if columns is None:
+            raise InputError(
+                "expected a model that was taught by remanence learn, got one from Python; unlearn in Python too"
+            )
+        columns.check(table, asking=True)
+        table.require(columns.answers)
+        before = Holdings.of(model.ledger, model.notes)
+        pieces = [(p, self.drop or bool(before.held_marks(p.fingerprint()))) for p in table.pieces()]
+        asked = [available(piece, columns, drop) for piece, drop in pieces]
+        found = list(pieces_of(self._files(table.path)))
+        others = [available(piece, columns, True) for piece in found]
+        held, missing = settled(before, [*asked, *others])
+        plan = plan_removal(held, asked, others)
+        self._check(held, plan, table.path.name, [] if self.trust else may_hold(held, plan, missing))
+        trusted = [lost_places(plan, piece) if plan.lost.any() else [] for piece in asked]
+        after = carried_out(held, plan, asked, trusted)
+        if model.pieces is None:
+            left, removed = self._without(pieces, columns, plan, table.path.name, noticed)
+            left = replace(model, learner=left, ledger=after.ledger)
+        else:
+            left, removed = self._without_in_pieces(after, [*(p for p, _ in pieces), *found], columns, plan, noticed)
+        if after != before:
+            self.work.put(replace(left, notes={**model.notes, **after.to_notes()}))
+        away = Counter[str]()
+        for entry in plan.unsearched:
+            away[entry.name] += held.rows_in(entry.fingerprint)
+        self.report.unsearched = dict(away)
+        self.report.files[str(path)] = Removed(removed, plan.rows(plan.is_out))
+        return self.report.files[str(path)]
+
+    def _without(
+        self, pieces: Sequence[tuple[Piece, bool]], columns: Columns, plan: Plan, name: str, noticed: Noticed
+    ) -> tuple[Any, int]:
+        """The learner without the rows of the plan, and how many they were."""
+        from sklearn.base import clone
+
+        learner, found = self.work.model.learner, int(plan.copies.sum())
+        if found == rows_of(learner) and not plan.lost.any() and keeps_all(learner):
+            return clone(learner), found  # nothing is left, which needs no arithmetic
+        return without(learner, _rows_out(pieces, columns, plan), name, noticed, self.accept_loss)
+
+    def _without_in_pieces(
+        self, after: Holdings, at_hand: Iterable[Piece], columns: Columns, plan: Plan, noticed: Noticed
+    ) -> tuple[ModelFile, int]:
+        """The model without the rows of the plan, each taken out of the learner of its own piece."""
+        model = self.work.model
+        if plan.lost.any():
+            raise InputError(
+                f"expected rows that are found in a learned file, as this model keeps a learner for every piece, but "
+                f"{plan.rows(plan.lost)} are not; nothing can be taken out on trust"
+            )
+        pieces = dict(model.pieces or {})
+        files = {mark: piece for piece in at_hand for mark in after.held_marks(piece.fingerprint())}
+        for mark, places in plan.found.items():
+            if after.ledger.contains(mark) and places:  # (a piece that is asked for as a whole is just left out)
+                parts = chosen(samples(files[mark], columns, drop=True), places)
+                pieces[mark], _ = without(pieces[mark], parts, files[mark].name, noticed, self.accept_loss)
+        return with_pieces(model, after.ledger, pieces), int(plan.copies.sum())
+
+    def _files(self, path: Path) -> list[Path]:
+        """Where to look: files that were named, and those that are called as something the model has learned."""
+        folders = (path.parent, self.work.file.path.parent, Path.cwd())
+        return [*self.sources, *files_at_hand(self.work.model.ledger, folders)]
+
+    def _check(self, held: Holdings, plan: Plan, name: str, trusted: Sequence[Any]) -> None:
+        """Refuse rows that are not known to be in, or that may be out already."""
+        if trusted:
+            raise RowsOnTrust(
+                f"expected to know which rows are out, but {held.rows_loose()} rows went out on trust as "
+                f"{', '.join(dict.fromkeys(entry.name for entry in trusted))}, which is not at hand: rows of {name} "
+                f"may be among them and would go out twice; name that file, or train anew without those rows"
+            )
+        lost = plan.rows(plan.lost)
+        if lost and not self.trust:
+            away = f"; not at hand, so not searched: {_listed(held, plan)}" if plan.unsearched else ""
+            raise RowsNotFound(
+                f"expected rows that the model has learned, but {lost} row{'s' * (lost > 1)} of {name} "
+                f"{'are' if lost > 1 else 'is'} in no learned file at hand{away}; name the files they were learned "
+                f"from, or, if you know that they were, take them out on trust"
+            )
+
+
+def _listed(held: Holdings, plan: Plan) -> str:
+    shown = [f"{entry.name} ({held.rows_in(entry.fingerprint)} rows)" for entry in plan.unsearched[:5]]
+    return ", ".join(shown) + (f" and {len(plan.unsearched) - 5} more" if len(plan.unsearched) > 5 else "")
+
+
+def _rows_out(pieces: Iterable[tuple[Piece, bool]], columns: Columns, plan: Plan) -> Iterator[Samples]:
+    """The rows to take out, each as often as it was found; those that were not found as often as they are asked for."""
+    left = plan.copies.copy()
+    for piece, drop in pieces:
+        for part in samples(piece, columns, drop):
+            where = np.searchsorted(plan.keys, keys(part))
+            times = plan.lost[where].astype(int)
+            first = np.unique(where, return_index=True)[1]
+            times[first] += left[where[first]]
+            left[where[first]] = 0
+            yield Samples(part.X.repeat(times, axis=0), part.y.repeat(times, axis=0), part.places.repeat(times), 0)
+
+
+def without(
+    learner: Any, parts: Iterable[Samples], name: str, noticed: Noticed, accept_loss: bool = False
+) -> tuple[Any, int]:
+    """The learner that never saw these rows, and how many they are; the first one is as it was."""
+    from sklearn.base import clone
+
+    left, removed = copy.copy(learner), 0  # (taking out is pure: the memory itself is never written to)
+    for part in parts:
+        for i in range(0, len(part.X), AT_ONCE):
+            X, y = part.X[i : i + AT_ONCE], part.y[i : i + AT_ONCE]
+            if rows_of(left) < len(X):
+                raise InputError(f"expected at most as many rows in {name} as the model has learned, got more")
+            with without_names(), naming_data(name):
+                left.unlearn(X, y, accept_loss=accept_loss)
+            removed += len(X)
+            noticed(name, len(X))
+    return (clone(left) if not rows_of(left) else left), removed
+
+
+@contextmanager
+def removal(
+    model: str | Path,
+    wishes: Wishes | None = None,
+    sources: Iterable[str | Path] = (),
+    drop: bool = False,
+    trust: bool = False,
+    accept_loss: bool = False,
+    wait: float = WAIT,
+) -> Iterator[Removal]:
+    """Take rows out of a model file; what went out is off the disk when the block ends.
+
+    `sources` are learned files in which parts are looked for, beside those of known names that are at hand; `trust`
+    takes rows out that are not found, unless arithmetic shows that they cannot have been in; `accept_loss` goes on
+    where rounding leaves fewer digits than promised.
+    """
+    files = expand_paths(sources)
+    with working(model, wait=wait) as work:
+        if wishes is not None:
+            wishes.check(work.model, work.columns)
+        yield Removal(work, files, drop, trust, accept_loss)
+
+
+def unlearn_tables(
+    model: str | Path,
+    data: Iterable[str | Path],
+    sources: Iterable[str | Path] = (),
+    drop: bool = False,
+    trust: bool = False,
+    accept_loss: bool = False,
+) -> RemovalReport:
+    """Take the rows of all tables that names and patterns stand for out of a model file."""
+    paths = expand_paths(data)
+    with removal(model, None, sources, drop, trust, accept_loss) as going:
+        for path in paths:
+            going.unlearn(path)
+    return going.report

@@ -1,0 +1,1 @@
+"""Which classes a model file may hold, and what each consists of."""

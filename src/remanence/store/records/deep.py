@@ -1,0 +1,99 @@
+"""Guards and online learners: settings and memory. The network itself stays outside, known by its fingerprint.
+
+rm.save(guard, path);  rm.load(path, model=net)        net: of the same build, with its own weights loaded
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from remanence.store.format.record import External, Record
+from remanence.validation import Array
+
+DEEP = "remanence.deep"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """A tensor as NumPy has it."""
+
+    numbers: Array
+    kind: str
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Nested dicts, lists and tuples with everything else in them changed."""
+    if isinstance(value, dict):
+        return {key: _mapped(part, change) for key, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_mapped(part, change) for part in value)
+    return change(value)
+
+
+def _stored(value: Any) -> Any:
+    from torch import Tensor
+
+    from remanence.deep.nn.tensors import to_array
+
+    return StoredTensor(*to_array(value)) if isinstance(value, Tensor) else value
+
+
+def _tensor(value: Any) -> Any:
+    from remanence.deep.nn.tensors import to_tensor
+
+    return to_tensor(value.numbers, value.kind) if isinstance(value, StoredTensor) else value
+
+
+def _apart(learner: Any) -> dict[str, Any]:
+    from remanence.deep.encoder import Encoder
+    from remanence.deep.nn.tensors import structure
+
+    return {
+        "model": External("model", structure(learner.model)),
+        "weights": Encoder(learner.model).fingerprint(),
+        "settings": learner.settings,
+        "memory": _mapped(learner.state_dict(), _stored),
+    }
+
+
+def _apart_with_layers(learner: Any) -> dict[str, Any]:
+    """Which parameters it may move is a setting too."""
+    parts = _apart(learner)
+    return parts | {"settings": {**parts["settings"], "layers": list(learner.flat.names)}}
+
+
+def _together(kind: Any, parts: dict[str, Any]) -> Any:
+    from remanence.deep.encoder import Encoder
+    from remanence.deep.guards.parameter_roles import unwrapped
+
+    model = parts["model"]
+    learner = kind(model, **parts["settings"])
+    learner.load_state_dict(_mapped(parts["memory"], _tensor))
+    if Encoder(unwrapped(model)).fingerprint() != parts["weights"]:
+        warnings.warn(
+            f"the network's weights are not those it had when its {kind.__name__} was saved; load them too, "
+            f"or what was learned then is not what the network answers now",
+            UserWarning,
+            stacklevel=2,
+        )
+    return learner
+
+
+PARTS = {"model": "setting", "weights": "text", "settings": "setting", "memory": "setting"}
+
+
+def _record(module: str, apart: Callable[[Any], dict[str, Any]] = _apart) -> Record:
+    return Record(f"{DEEP}.{module}", PARTS, apart=apart, together=_together, alone=True)
+
+
+DEEP_RECORDS = {
+    "StoredTensor": Record(__name__, {"numbers": "setting", "kind": "text"}),
+    "deep.GradientProjection": _record("guards.gradient_projection"),
+    "deep.OWM": _record("guards.owm"),
+    "deep.OGD": _record("guards.ogd"),
+    "deep.EBP": _record("online.ebp"),
+    "deep.EKF": _record("online.ekf"),
+    "deep.LinearizedRLS": _record("online.linearized_rls", _apart_with_layers),
+    "deep.ORFit": _record("online.orfit"),
+}

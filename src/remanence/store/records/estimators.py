@@ -1,0 +1,235 @@
+"""The estimators: settings, and what was learned. Frozen features that are not ours stay outside, by fingerprint."""
+
+from typing import Any
+
+import numpy as np
+
+from remanence.errors import InputError
+from remanence.store.format.record import External, Lengths, Parts, Record, Sound, nothing_else
+from remanence.store.records.pairs import pair_problem
+
+ESTIMATORS = "remanence.estimators"
+
+
+def _apart(estimator: Any) -> dict[str, Any]:
+    """Settings and whatever else the estimator has, by name."""
+    return {**estimator.get_params(deep=False), **vars(estimator)}
+
+
+def _together(kind: Any, parts: dict[str, Any]) -> Any:
+    settings = kind().get_params(deep=False).keys()
+    estimator = kind(**{name: parts[name] for name in settings})
+    vars(estimator).update({name: value for name, value in parts.items() if name not in settings})
+    return estimator
+
+
+def _random_apart(features: Any) -> dict[str, Any]:
+    """Without the layer itself, which is drawn anew from its seed."""
+    return {name: value for name, value in _apart(features).items() if name != "_drawn"}
+
+
+def _outside(features: Any) -> bool:
+    """Whether these are features that a file cannot hold."""
+    return features is not None and type(features).__module__ != f"{ESTIMATORS}.random_features"
+
+
+def _continual_apart(estimator: Any) -> dict[str, Any]:
+    from remanence.estimators.fingerprint import fingerprint
+
+    parts = _apart(estimator.settled())
+    if _outside(parts["features"]):
+        parts.pop("features_", None)
+        known = parts.get("features_fingerprint_")
+        parts["features"] = External("features", fingerprint(parts["features"]) if known is None else known)
+    return parts
+
+
+def _continual_together(kind: Any, parts: dict[str, Any]) -> Any:
+    if _outside(parts["features"]) and "state_" in parts:
+        parts = {**parts, "features_": parts["features"]}
+    return _together(kind, parts)
+
+
+def _continual_sound(parts: Parts, lengths: Lengths) -> str:
+    """Whether what was learned belongs to the settings."""
+    if not _class_weights(parts.get("class_weight")):
+        return f"expected class_weight of numbers by label, got {parts['class_weight']!r:.40}"
+    if "state_" not in parts:
+        return ""
+    features, ones = parts["features"], bool(parts["fit_intercept"])
+    if ones != ("offset_" in parts):
+        return "expected an offset where there is an intercept"
+    if (features is not None) != ("features_fingerprint_" in parts):
+        return "expected a fingerprint where there are frozen features"
+    if (features is not None and not _outside(features)) != ("features_" in parts):
+        return "expected the random features as they were drawn"
+    drawn = parts.get("features_")
+    width = parts["n_features_in_"] if features is None else None if drawn is None else drawn.width
+    if width is not None and lengths["d"] != width + ones:
+        return f"expected weights of {width} features, got {lengths['d'] - ones}"
+    if drawn is not None and vars(drawn).get("n_features_in_") != parts["n_features_in_"]:
+        return f"expected random features of {parts['n_features_in_']} columns"
+    if ones and lengths["d"] != lengths["p"] + 1:
+        return f"expected an offset of {lengths['d'] - 1} features, got {lengths['p']}"
+    if parts.get("_flat") and lengths["c"] != 1:
+        return f"expected one output where y has no columns, got {lengths['c']}"
+    if (parts.get("class_count_", 0) < np.zeros(1)).any():
+        return "expected counts of at least 0"
+    return pair_problem(parts["method_"], parts["state_"])
+
+
+def _class_weights(found: Any) -> bool:
+    """None, or a weight by label."""
+    if type(found) is not dict:
+        return found is None
+    real = (int, float, np.integer, np.floating)
+    return all(isinstance(w, real) and not isinstance(w, bool) and 0 <= w < np.inf for w in found.values())
+
+
+def _baseline_together(kind: Any, parts: dict[str, Any]) -> Any:
+    """Its own check of settings, which is otherwise made when it learns, runs first."""
+    baseline = _together(kind, parts)
+    baseline._check_settings()
+    return baseline
+
+
+def _baseline_sound(more: Sound = nothing_else) -> Sound:
+    """The columns are as many as the weights have, and what else must be so."""
+
+    def sound(parts: Parts, lengths: Lengths) -> str:
+        if "n_features_in_" in parts and lengths["d"] != parts["n_features_in_"]:
+            return f"expected {parts['n_features_in_']} features, got {lengths['d']}"
+        if "power_" in parts and not parts["power_"] > 0:
+            return f"expected a mean square above 0, got {parts['power_']!r:.40}"
+        return more(parts, lengths)
+
+    return sound
+
+
+def _codes(parts: Parts, name: str, lengths: Lengths) -> str:
+    """What is wrong with positions among the classes, in words."""
+    codes = parts[name]
+    good = codes.dtype.kind in "iu" and (not len(codes) or (codes.min() >= 0 and codes.max() < lengths["c"]))
+    return "" if good else f"expected {name} to count the classes from 0 to {lengths['c'] - 1}"
+
+
+def _replay_sound(parts: Parts, lengths: Lengths) -> str:
+    if "memory_rows_" not in parts:
+        return ""
+    kept = min(parts["memory"], parts["n_seen_"])
+    if lengths["m"] != kept:
+        return f"expected {kept} rows in memory, got {lengths['m']}"
+    return _codes(parts, "memory_codes_", lengths)
+
+
+def _joint_sound(parts: Parts, lengths: Lengths) -> str:
+    if parts["estimator"] is not None:
+        return "expected no estimator, which no file holds"
+    if "rows_" not in parts:
+        return ""
+    missing = len(set(parts["codes_"].tolist())) != lengths["c"]
+    return _codes(parts, "codes_", lengths) or ("expected rows of every class" if missing else "")
+
+
+def _means_sound(parts: Parts, lengths: Lengths) -> str:
+    if "counts_" in parts and (parts["counts_"].dtype.kind not in "iu" or parts["counts_"].min() < 1):
+        return "expected rows of every class to be counted"
+    return ""
+
+
+def _joint_apart(joint: Any) -> dict[str, Any]:
+    """All rows and labels; the estimator is trained on them anew, as it is at every call."""
+    if joint.estimator is not None:
+        raise InputError(
+            f"expected Joint with its own ridge classifier to store, got estimator={joint.estimator!r:.60}; "
+            f"models of other libraries cannot be stored: loading them could run code"
+        )
+    return {name: value for name, value in _apart(joint).items() if name != "estimator_"}
+
+
+def _joint_together(kind: Any, parts: dict[str, Any]) -> Any:
+    if "rows_" not in parts:
+        return kind()
+    joint = kind().fit(parts["rows_"], parts["classes_"][parts["codes_"]])
+    if "feature_names_in_" in parts:
+        joint.feature_names_in_ = parts["feature_names_in_"]
+    return joint
+
+
+NAMES = {"feature_names_in_": "names n"}
+CONTINUAL = {"state_": "state d c", "method_": "method", "n_seen_": "count", "n_features_in_": "count 1"}
+BESIDES = NAMES | {"features_": "RandomFeatures", "features_fingerprint_": "text", "offset_": "p"}
+LABELS = {"classes_": "labels c", "n_seen_": "count", "n_features_in_": "count 1"}
+SOFTMAX = {"weights_": "d c float64", "intercepts_": "c float64", "shift_": "d float64", "power_": "number"}
+DESCENT = dict.fromkeys(("step", "epochs", "batch", "seed"), "setting")
+SETTINGS = {"method": "maybe method", "fit_intercept": "truth", "features": "features", "dtype": "precision"}
+
+ESTIMATOR_RECORDS = {
+    "ContinualClassifier": Record(
+        f"{ESTIMATORS}.classifier",
+        SETTINGS | {"class_weight": "setting", "prior": "one seen uniform"},
+        apart=_continual_apart,
+        together=_continual_together,
+        learned=CONTINUAL | {"classes_": "labels c", "class_count_": "c any"},
+        sometimes=BESIDES,
+        sound=_continual_sound,
+        alone=True,
+    ),
+    "ContinualRegressor": Record(
+        f"{ESTIMATORS}.regressor",
+        SETTINGS,
+        apart=_continual_apart,
+        together=_continual_together,
+        learned=CONTINUAL | {"_flat": "truth"},
+        sometimes=BESIDES,
+        sound=_continual_sound,
+        alone=True,
+    ),
+    "RandomFeatures": Record(
+        f"{ESTIMATORS}.random_features",
+        {"width": "count 1", "seed": "count", "activation": "one relu tanh cos identity", "scale": "number"},
+        apart=_random_apart,
+        together=_together,
+        sometimes=NAMES | {"n_features_in_": "count 1"},
+    ),
+    "Finetune": Record(
+        f"{ESTIMATORS}.baselines",
+        DESCENT,
+        apart=_apart,
+        together=_baseline_together,
+        learned=LABELS | SOFTMAX,
+        sometimes=NAMES,
+        sound=_baseline_sound(),
+        alone=True,
+    ),
+    "Replay": Record(
+        f"{ESTIMATORS}.baselines",
+        DESCENT | {"memory": "count 1"},
+        apart=_apart,
+        together=_baseline_together,
+        learned=LABELS | SOFTMAX | {"memory_rows_": "m d any", "memory_codes_": "m any"},
+        sometimes=NAMES,
+        sound=_baseline_sound(_replay_sound),
+        alone=True,
+    ),
+    "NearestMean": Record(
+        f"{ESTIMATORS}.baselines",
+        {},
+        apart=_apart,
+        together=_baseline_together,
+        learned=LABELS | {"means_": "c d float64", "counts_": "c any"},
+        sometimes=NAMES,
+        sound=_baseline_sound(_means_sound),
+        alone=True,
+    ),
+    "Joint": Record(
+        f"{ESTIMATORS}.baselines",
+        {"estimator": "setting"},
+        apart=_joint_apart,
+        together=_joint_together,
+        learned=LABELS | {"rows_": "n d any", "codes_": "n any"},
+        sometimes=NAMES,
+        sound=_baseline_sound(_joint_sound),
+        alone=True,
+    ),
+}

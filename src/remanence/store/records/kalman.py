@@ -1,0 +1,177 @@
+"""The linear Gaussian model, what its filter and smoother return, and the filter as a streaming method."""
+
+from typing import Any
+
+import numpy as np
+
+from remanence.store.format.arrays import REPEATS, finite
+from remanence.store.format.record import Lengths, Outline, Parts, Record, like
+
+KALMAN = "remanence.kalman"
+KINDS = 2  # of entries: MISSING is 0, then SEEN and DECIDED
+
+
+def _drift_sound(parts: Parts, lengths: Lengths) -> str:
+    if not parts["members"]:
+        return "expected at least one filter, got none"
+    d, drift = lengths["d"], parts["drift"]
+    good = isinstance(drift, np.ndarray) and drift.dtype == np.float64 and drift.shape in ((), (d,), (d, d))
+    return "" if good and np.isfinite(drift).all() else f"expected a drift of {d} features"
+
+
+def _member_sound(parts: Parts, lengths: Lengths) -> str:
+    return "" if 0 < parts["forget"] <= 1 else f"expected forgetting above 0 and at most 1, got {parts['forget']!r:.40}"
+
+
+def _gaussian_sound(parts: Parts, lengths: Lengths) -> str:
+    """Rounding may leave a covariance a little below 0 in some direction; no variance is."""
+    return "" if not len(parts["cov"]) or parts["cov"].diagonal().min() >= 0 else "expected variances of at least 0"
+
+
+def _member_outline(member: Any) -> Outline:
+    return Outline(member.known.mean.shape, member.known.mean.dtype)
+
+
+def _state_outline(state: Any) -> Outline:
+    return _member_outline(state.members[0])
+
+
+def _path_sound(parts: Parts, lengths: Lengths) -> str:
+    """Means (…, T, d) and covariances (…, T, d, d) of one path, with a first axis for many series."""
+    mean = parts["mean"]
+    if not isinstance(mean, np.ndarray) or mean.ndim not in (2, 3) or mean.dtype != np.float64:
+        return "expected means of shape (steps, features), or of many series"
+    d = mean.shape[-1]
+    shapes = {"cov": (*mean.shape, d), "predicted_mean": mean.shape, "predicted_cov": (*mean.shape, d)}
+    shapes |= {"logliks": mean.shape[:-1], "gain": (*mean.shape[:-2], mean.shape[-2] - 1, d, d)}
+    for name, shape in shapes.items():
+        found = parts.get(name)
+        if name in parts and not (isinstance(found, np.ndarray) and found.shape == shape and found.dtype == np.float64):
+            return f"expected {name} of shape {shape}, got {getattr(found, 'shape', type(found).__name__)}"
+        if found is not None and not finite(found):
+            return f"expected finite numbers in {name}, got NaN or infinity"
+    return "" if finite(mean) else "expected finite means, got NaN or infinity"
+
+
+def _filtered_sound(parts: Parts, lengths: Lengths) -> str:
+    from remanence.kalman import LinearGaussian
+
+    wrong = _path_sound(parts, lengths)
+    if wrong:
+        return wrong
+    mean, model, groups, gains = (parts[name] for name in ("mean", "model", "groups", "gains"))
+    steps, d = mean.shape[-2:]
+    if not isinstance(model, LinearGaussian) or model.features != d or model.length not in (None, steps):
+        return f"expected the model of {steps} steps and {d} features that was filtered"
+    if type(groups) is not list or not all(map(_is_group, groups)):
+        return "expected the groups of series that share their covariances"
+    series = len(mean) if mean.ndim == 3 else 1
+    if sum(g.size for g in groups) != series or sorted(i for g in groups for i in g.ravel().tolist()) != [
+        *range(series)
+    ]:
+        return f"expected groups of {series} series"
+    rows = int(model.steps.rows.max())
+    if gains is not None and not (
+        type(gains) is list and len(gains) == len(groups) and all(_are_gains(g, steps, rows, d) for g in gains)
+    ):
+        return f"expected the gains of {len(groups)} groups over {steps} steps"
+    return _expected_sound(parts["expected"], steps)
+
+
+def _is_group(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "i" and value.ndim == 1 and bool(value.size)
+
+
+def _expected_sound(expected: Any, steps: int) -> str:
+    if expected is None:
+        return ""
+    good = isinstance(expected, np.ndarray) and expected.ndim == 2 and len(expected) == steps
+    good = good and expected.dtype == np.float64 and finite(expected)
+    return "" if good else "expected the answers that were foretold, one row a step"
+
+
+def _are_gains(value: Any, steps: int, rows: int, d: int) -> bool:
+    from remanence.kalman.gains import Gains
+
+    return isinstance(value, Gains) and value.G.shape == (steps, rows, d)
+
+
+def _gains_sound(parts: Parts, lengths: Lengths) -> str:
+    kinds = parts["kinds"]
+    if kinds.dtype.kind != "i" or kinds.min(initial=0) < 0 or kinds.max(initial=0) > KINDS:
+        return "expected entries that are missing, seen or decided"
+    if parts["settled"] > lengths["t"]:
+        return f"expected at most {lengths['t']} steps before nothing changes, got {parts['settled']}"
+    return ""
+
+
+def _model_sound(parts: Parts, lengths: Lengths) -> str:
+    """Steps of unequal size are filled up to the largest: of how many numbers that makes, enough must be there."""
+    for name in ("X", "R"):
+        steps = parts[name]
+        if type(steps) is tuple and steps and all(isinstance(v, np.ndarray) for v in steps):
+            full = len(steps) * max(v.size for v in steps)
+            if full > REPEATS * sum(v.size + 1 for v in steps):
+                return f"expected steps of similar size in {name}, got some that are far larger than most"
+    return ""
+
+
+PATH = {"mean": "setting", "cov": "setting"}
+
+KALMAN_RECORDS = {
+    "Kalman": Record(
+        f"{KALMAN}.streaming", {"drift": "setting", "noise": "setting", "ridge": "setting", "lag": "setting"}
+    ),
+    "KalmanState": Record(
+        f"{KALMAN}.streaming",
+        {"members": "each Member d c", "drift": "setting", "tasks": "count", "rows": "count"},
+        _state_outline,
+        sound=_drift_sound,
+    ),
+    "Member": Record(
+        f"{KALMAN}.streaming",
+        {
+            "known": "Gaussian d c",
+            "past": "each Gaussian d c",
+            "forget": "number",
+            "logdet": "number",
+            "squares": "c float64",
+        },
+        _member_outline,
+        sound=_member_sound,
+    ),
+    "Gaussian": Record(
+        "remanence.memory.gaussian",
+        {"mean": "d c float64", "cov": "d d float64"},
+        like("mean"),
+        sound=_gaussian_sound,
+    ),
+    "LinearGaussian": Record(
+        f"{KALMAN}.model", dict.fromkeys(("A", "Q", "X", "R", "mean", "cov"), "setting"), sound=_model_sound, alone=True
+    ),
+    "Filtered": Record(
+        f"{KALMAN}.results",
+        {**PATH}
+        | dict.fromkeys(
+            ("predicted_mean", "predicted_cov", "logliks", "groups", "model", "expected", "gains"), "setting"
+        ),
+        sound=_filtered_sound,
+        alone=True,
+    ),
+    "Smoothed": Record(f"{KALMAN}.results", PATH | {"gain": "setting"}, sound=_path_sound, alone=True),
+    "Forecast": Record(f"{KALMAN}.results", PATH, sound=_path_sound, alone=True),
+    "Gains": Record(
+        f"{KALMAN}.gains",
+        {
+            "predicted": "t d d",
+            "filtered": "t d d",
+            "G": "t m d",
+            "W": "t m m",
+            "logdet": "t",
+            "kinds": "t m any",
+            "slack": "t m",
+            "settled": "count",
+        },
+        sound=_gains_sound,
+    ),
+}

@@ -1,5 +1,0 @@
-"""Tables on disk, read block by block: CSV, NPZ and Parquet, larger than memory where the format allows it."""
-
-from remanence.streams.tables.table import FORMATS, Piece, Rows, Table, expand_paths, open_table
-
-__all__ = ["FORMATS", "Piece", "Rows", "Table", "expand_paths", "open_table"]

@@ -1,0 +1,131 @@
+"""NPZ: one array of rows (n, d), and beside it arrays of n labels, by name."""
+
+import hashlib
+import io
+import lzma
+import math
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from remanence.errors import InputError
+from remanence.tables.table import ROWS_AT_ONCE, Piece, Rows, Table
+
+DENSEST = 256  # bytes that one byte of a file may unpack to, where they are more than the next
+LARGEST_PACKED = 1 << 28
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+BROKEN = (ValueError, OSError, EOFError, KeyError, RuntimeError, NotImplementedError, OverflowError, SyntaxError,
+          struct.error, zipfile.BadZipFile, zlib.error, lzma.LZMAError)  # fmt: skip
+
+
+def read(path: Path) -> "ArrayTable":
+    return ArrayTable(path)
+
+
+class ArrayTable(Table):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.arrays, self.mark = _loaded(path)
+        wide = [name for name, a in self.arrays.items() if a.ndim == 2]
+        if len(wide) != 1 and "X" not in wide:
+            raise InputError(
+                f"expected {path.name} to hold one array of rows (n, features), or one named X, got "
+                f"{ {name: a.shape for name, a in self.arrays.items()} }"
+            )
+        self.rows = "X" if "X" in wide else wide[0]
+        X = self.arrays[self.rows]
+        if X.dtype.kind not in "fiub":
+            raise InputError(f"expected the array {self.rows} of {path.name} to hold numbers, got {X.dtype}")
+        if not len(X):
+            raise InputError(f"the array {self.rows} of {path.name} has no rows; expected at least one")
+        others = [n for n in self.arrays if n != self.rows]
+        self.aside = [n for n in others if self.arrays[n].ndim == 1 and len(self.arrays[n]) == len(X)]
+        self.columns = (*(f"{self.rows}{i}" for i in range(X.shape[1])), *self.aside)
+
+    def pieces(self) -> Sequence[Piece]:
+        return (ArrayPiece(self),)
+
+
+class ArrayPiece(Piece):
+    def __init__(self, table: ArrayTable) -> None:
+        self.table, self.path, self.name = table, table.path, table.path.name
+
+    def fingerprint(self) -> str:
+        return self.table.mark
+
+    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[Rows]:
+        self.table.require([*columns, *labels])
+        X = self.table.arrays[self.table.rows]
+        own = {f"{self.table.rows}{i}": i for i in range(X.shape[1])}
+        where = [own.get(c) for c in columns]
+        for name in columns:
+            if name not in own and self.table.arrays[name].dtype.kind not in "fiub":
+                raise InputError(
+                    f"expected numbers in the array {name!r} of {self.name}, got {self.table.arrays[name].dtype}; "
+                    f"encode them as numbers, or leave the array out with --ignore {name}"
+                )
+        for i in range(0, len(X), ROWS_AT_ONCE):
+            part = slice(i, i + ROWS_AT_ONCE)
+            if where == list(range(X.shape[1])):
+                block = X[part].astype(np.float64)
+            else:
+                block = np.empty((len(X[part]), len(columns)))
+                for k, (name, j) in enumerate(zip(columns, where, strict=True)):
+                    block[:, k] = X[part, j] if j is not None else self.table.arrays[name][part]
+            aside = [self.table.arrays[c][part] for c in labels]
+            original = {n: self.table.arrays[n][part] for n in (self.table.rows, *self.table.aside)}
+            stacked = (aside[0] if len(aside) == 1 else np.column_stack(aside)) if aside else None
+            yield Rows(block, stacked, i, original if originals else None)
+
+
+def _loaded(path: Path) -> tuple[dict[str, Any], str]:
+    """The arrays of a file and the SHA-256 of the bytes they were read from, which may not be there any more."""
+    try:
+        content = path.read_bytes()
+        with zipfile.ZipFile(io.BytesIO(content)) as file:
+            _check_sizes(file, len(content), path.name)
+            arrays = {info.filename.removesuffix(".npy"): _array(file, info) for info in file.infolist()}
+            if len(arrays) < len(file.infolist()):
+                raise ValueError("two arrays have the same name")
+        return arrays, hashlib.sha256(content).hexdigest()
+    except InputError:
+        raise
+    except BROKEN as problem:
+        raise InputError(
+            f"{path.name} is not an NPZ file of plain arrays: {problem}; save it with numpy.savez, without objects"
+        ) from None
+    except MemoryError:
+        raise InputError(f"{path.name} holds more than fits into memory; save it as Parquet") from None
+
+
+def _check_sizes(file: zipfile.ZipFile, size: int, name: str) -> None:
+    """Refuse arrays that are packed so densely that unpacking them is likely to be a trap."""
+    unpacked = sum(info.file_size for info in file.infolist())
+    if unpacked > max(DENSEST * size, LARGEST_PACKED):
+        raise InputError(
+            f"expected {name} to unpack to at most {DENSEST} times its size, got {unpacked} bytes in a file of {size}; "
+            f"if that is right, save it with numpy.savez (not compressed) or as Parquet"
+        )
+
+
+def _array(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
+    """One array; what its header says must be what there is to unpack, before memory is taken for it."""
+    if not info.filename.endswith(".npy"):
+        raise ValueError(f"{info.filename!r:.60} is no array")
+    with file.open(info) as member:
+        version = np.lib.format.read_magic(member)
+        if version not in HEADERS:
+            raise ValueError(f"{info.filename!r:.60} is of the unknown version {version}")
+        shape, _, dtype = HEADERS[version](member)
+        begun = member.tell()
+        if dtype.hasobject:
+            raise ValueError(f"{info.filename!r:.60} holds objects")
+        if begun + math.prod(shape) * dtype.itemsize != info.file_size:
+            raise ValueError(f"{info.filename!r:.60} says it is of shape {shape}, which it is not")
+    with file.open(info) as member:
+        return np.lib.format.read_array(member, allow_pickle=False)
