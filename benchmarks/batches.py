@@ -9,7 +9,7 @@ import remanence as rm
 from benchmarks.data import faded_solution, linear_rows
 from benchmarks.rows import Benchmark, Effort, Goal, Limit, Row, agree, distance
 from benchmarks.timing import measure
-from remanence.validation import Array
+from remanence.arrays import Array
 
 Batches = list[tuple[Array, Array]]
 

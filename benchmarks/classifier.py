@@ -8,7 +8,7 @@ import numpy as np
 import remanence as rm
 from benchmarks.rows import Benchmark, Effort, Goal, Limit, Row, agree
 from benchmarks.timing import measure
-from remanence.validation import Array
+from remanence.arrays import Array
 
 TASKS, CLASSES = 10, 10
 

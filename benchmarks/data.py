@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from remanence.validation import Array
+from remanence.arrays import Array
 
 
 def linear_rows(rows: int, features: int, outputs: int = 1, seed: int = 0) -> tuple[Array, Array]:

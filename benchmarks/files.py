@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.peers import peer
 from benchmarks.rows import Benchmark, Effort, Goal, Limit, Row
 from benchmarks.timing import measure
-from remanence.validation import Array
+from remanence.arrays import Array
 
 GROUP = 8192  # rows in a row group, which is learned whole or not at all
 CLASSES = 10

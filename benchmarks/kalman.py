@@ -15,7 +15,7 @@ import remanence as rm
 from benchmarks.peers import peer
 from benchmarks.rows import Benchmark, Effort, Goal, PeerMissing, Row, agree
 from benchmarks.timing import measure
-from remanence.validation import Array
+from remanence.arrays import Array
 
 Answer = tuple[Array, Array]  # means (T, d) and covariances (T, d, d)
 GOALS = {"statsmodels": 3.0, "filterpy": 20.0, "pykalman": None, "NumPy loop": None}

@@ -13,7 +13,7 @@ from benchmarks.data import faded_solution, linear_rows
 from benchmarks.peers import peer
 from benchmarks.rows import Benchmark, Effort, Goal, Limit, Row, agree, distance
 from benchmarks.timing import measure
-from remanence.validation import Array
+from remanence.arrays import Array
 
 PASS = "one pass X @ w over the rows"
 

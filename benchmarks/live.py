@@ -10,7 +10,7 @@ from benchmarks.data import linear_rows
 from benchmarks.peers import peer
 from benchmarks.rows import Benchmark, Effort, Goal, Limit, Row, agree
 from benchmarks.timing import measure
-from remanence.validation import Array
+from remanence.arrays import Array
 
 
 def _lived(method: Any, state: Any, X: Array, Y: Array) -> tuple[Array, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 import remanence as rm
 from benchmarks.data import linear_rows
 from benchmarks.rows import Benchmark, Effort, Goal, Limit, Row
-from remanence.validation import Array
+from remanence.arrays import Array
 
 
 def arrays(value: Any, seen: set[int] | None = None) -> list[Array]:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from remanence.arrays import Array, read_only
 from remanence.memory.root import take_outputs
 from remanence.methods.protocol import Method
-from remanence.validation import Array, check_block, check_number, check_result, check_start, quiet, read_only
+from remanence.validation import check_block, check_number, check_result, check_start, quiet
 
 
 @dataclass(frozen=True, slots=True)

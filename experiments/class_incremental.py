@@ -11,9 +11,9 @@ import remanence as rm
 from experiments import data
 from experiments.card import Card, Claim, Table, percent, run
 from experiments.learners import exact_joint, largest_difference, outcome
+from remanence.arrays import Array
 from remanence.estimators.baselines import Finetune, NearestMean, Replay
 from remanence.progress import progress_bar
-from remanence.validation import Array
 
 RIDGE = 1.0
 LOADERS = {"Fashion-MNIST": (data.fashion_mnist, "fashion-mnist"), "MNIST": (data.mnist, "mnist")}

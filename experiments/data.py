@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import FileError, MissingDependency
 from remanence.progress import track_progress
-from remanence.validation import Array
 
 Split = tuple[Array, Array, Array, Array]
 

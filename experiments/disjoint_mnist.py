@@ -24,8 +24,8 @@ import remanence as rm
 from experiments import data
 from experiments.card import Card, Claim, Table, percent, run
 from experiments.networks import right_rows, seeded, set_aside, sgd, side_by_side
+from remanence.arrays import Array
 from remanence.deep.guards.guard import answering
-from remanence.validation import Array
 
 PUBLISHED = {2: 0.9635, 10: 0.9436}
 WIDTH, BATCH, RIDGE = 800, 100, 1.0

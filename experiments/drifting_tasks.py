@@ -17,9 +17,9 @@ import numpy as np
 import remanence as rm
 from experiments.card import Card, Claim, Table, percent, run
 from remanence import kalman
+from remanence.arrays import Array
 from remanence.progress import progress_bar
 from remanence.streams import Task
-from remanence.validation import Array
 
 FEATURES, ROWS, DRIFT, NOISE = 8, 6, 0.05, 0.2  # of the linear stream: fewer rows a task than unknowns
 FADING = (1.0, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)  # forgetting coefficients of a task

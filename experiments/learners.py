@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 import remanence as rm
-from remanence.validation import Array
+from remanence.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from torch import nn
 
 import remanence as rm
 from experiments.card import Curves, percent
+from remanence.arrays import Array
 from remanence.progress import track_progress
-from remanence.validation import Array
 
 COLUMNS = ("method", "accuracy", "backward transfer", "accuracy when learned", "published", "seconds")
 

@@ -16,8 +16,8 @@ import remanence as rm
 from experiments import data
 from experiments.card import Card, Claim, Table, run
 from experiments.networks import seeded
+from remanence.arrays import Array
 from remanence.progress import progress_bar
-from remanence.validation import Array
 
 DIGIT = 2
 WIDEST = 90.0  # degrees

@@ -13,9 +13,9 @@ import remanence as rm
 from experiments import data
 from experiments.card import Card, Claim, Table, percent, run
 from experiments.learners import exact_joint, largest_difference
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.progress import progress_bar
-from remanence.validation import Array
 
 PRECISIONS = ("float64", "float32")
 FULL = (20_000, 1_000, 1_500, 2_000, 5_000)  # rows and width of A, rows and width of B, rows taken out in C

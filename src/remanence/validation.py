@@ -1,6 +1,6 @@
-"""The door: data are looked at where they enter, so that everything behind may trust them.
+"""Validate input where it enters the library, so that the code behind can rely on it.
 
-A refusal says what was expected, what came and what to try, and it happens before anything has changed.
+An error says what was expected, what was passed and what to try, and it is raised before anything has changed.
 """
 
 import os
@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
-
-Array = npt.NDArray[Any]
 
 try:
     PHYSICAL = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))  # bytes of memory of this machine
@@ -112,7 +111,7 @@ def check_start(start: Any, features: int, outputs: int, dtype: npt.DTypeLike = 
     """The weights to begin from: a copy of `start`, or zeros."""
     for name, size in (("features", features), ("outputs", outputs)):
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-            raise InputError(f"expected {name} to be a positive whole number, got {size!r}")
+            raise InputError(f"expected {name} to be a positive integer, got {size!r}")
     try:
         known = np.dtype(dtype) in LARGEST
     except TypeError:
@@ -147,10 +146,10 @@ def check_number(
 
 
 def check_count(value: Any, name: str, low: int = 1, hint: str = "") -> int:
-    """A setting that must be a whole number of at least `low`."""
+    """A setting that must be an integer of at least `low`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
         raise InputError(
-            f"expected {name} to be a whole number of at least {low}, got {value!r}{'; ' + hint if hint else ''}"
+            f"expected {name} to be an integer of at least {low}, got {value!r}{'; ' + hint if hint else ''}"
         )
     return int(value)
 
@@ -161,13 +160,6 @@ def check_memory(size: float, what: str, hint: str) -> None:
         raise InputError(
             f"{what} would need {size / 1e9:.3g} GB of memory, but this machine has {PHYSICAL / 1e9:.3g} GB; {hint}"
         )
-
-
-def read_only(array: Array) -> Array:
-    """A view that cannot be written to: what a state holds is handed out, not given away."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def check_free(free: Any, features: int) -> None:

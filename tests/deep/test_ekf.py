@@ -141,7 +141,7 @@ def test_drift_is_exact_in_the_low_rank_form():
 
 
 @pytest.mark.parametrize("noise", [1.0, 3.0])
-@pytest.mark.parametrize("labels", ["whole numbers", "one-hot", "tensor"])
+@pytest.mark.parametrize("labels", ["integers", "one-hot", "tensor"])
 def test_softmax_is_the_filter_that_observes_probabilities(noise, labels):
     """The extended filter of p = softmax f, R = noise (diag p − ppᵀ + εI), as ε goes to 0."""
     net, classes = network(3), np.array([2, 0, 1, 1])
@@ -161,7 +161,7 @@ def test_softmax_is_the_filter_that_observes_probabilities(noise, labels):
         mean=learner.flat.vector().numpy(),
         cov=np.eye(learner.flat.size) / 0.5,
     )
-    y = {"whole numbers": classes, "one-hot": np.eye(3)[classes], "tensor": torch.from_numpy(classes)}[labels]
+    y = {"integers": classes, "one-hot": np.eye(3)[classes], "tensor": torch.from_numpy(classes)}[labels]
     errors = learner.step(x, y)
     np.testing.assert_allclose(errors, np.eye(3)[classes] - p, atol=1e-12)
     np.testing.assert_allclose(learner.flat.vector(), expected.mean[0], atol=1e-5)

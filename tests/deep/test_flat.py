@@ -143,4 +143,4 @@ def test_bad_batches_are_refused_at_the_door():
         with pytest.raises(rm.InputError):
             as_batch(bad, like)
     assert as_batch(np.ones((2, 3)), like).dtype == torch.float32
-    assert as_batch(np.ones((2, 3), int), like).dtype == torch.int64, "tokens stay whole numbers"
+    assert as_batch(np.ones((2, 3), int), like).dtype == torch.int64, "tokens stay integers"

@@ -198,7 +198,7 @@ def other(**changes):
 
 REFUSED = {
     "no kind of gradient": (lambda net: rm.deep.OGD(net, of="all"), "expected of to be one of logits, label, loss"),
-    "no directions": (lambda net: rm.deep.OGD(net, rank=0), "expected rank to be a whole number of at least 1"),
+    "no directions": (lambda net: rm.deep.OGD(net, rank=0), "expected rank to be an integer of at least 1"),
     "not a module": (lambda net: rm.deep.OGD(net.forward), "expected a torch.nn.Module"),
     "an unknown name": (lambda net: rm.deep.OGD(net, frozen=["head"]), "got 'head'"),
     "nothing left": (lambda net: rm.deep.OGD(net, free=["*"]), "parameters that require gradients"),

@@ -85,7 +85,7 @@ def test_lms_weights_mean_repeats():
     repeated = rm.ContinualRegressor(rm.LMS(step=0.4)).fit(X.repeat(times, 0), Y.repeat(times, 0))
     np.testing.assert_allclose(weighed.predict(X), repeated.predict(X), rtol=1e-9)
     icl = rm.ContinualRegressor(rm.ICL())
-    with pytest.raises(rm.InputError, match="whole numbers"):
+    with pytest.raises(rm.InputError, match="integers"):
         icl.fit(X, Y, sample_weight=np.full(30, 0.5))
     assert not hasattr(icl, "n_features_in_")
 

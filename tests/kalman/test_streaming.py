@@ -330,7 +330,7 @@ def test_the_estimators_treat_it_like_any_method_that_learns_sample_by_sample():
     weighed = rm.ContinualClassifier(Kalman(0.1)).fit(X, y, sample_weight=weights)
     repeated = rm.ContinualClassifier(Kalman(0.1)).fit(X.repeat(weights, axis=0), y.repeat(weights))
     np.testing.assert_allclose(weighed.coef_, repeated.coef_, atol=1e-12)
-    with pytest.raises(rm.InputError, match="whole numbers"):
+    with pytest.raises(rm.InputError, match="integers"):
         model.fit(X, y, sample_weight=np.full(30, 0.5))
     model.fit(X, y)
     for call in (lambda: model.unlearn(X, y), lambda: model.merge(model)):

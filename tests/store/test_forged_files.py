@@ -210,7 +210,7 @@ def test_a_thousand_forged_words_are_refused_in_words_by_every_command(taught, c
         ("notes", {"columns": None}),
         ("notes", {"label": None}),
         ("notes", {"label": 3}),
-        ("notes", {"label kind": "whole numbers"}),
+        ("notes", {"label kind": "integers"}),
         ("notes", {"label kind": []}),
         ("notes", {"targets": ["x"]}),
         ("notes", {"out": {"a": "b"}}),

@@ -82,7 +82,7 @@ def test_large_unsigned_labels_are_what_they_are(pq, tmp_path):
         labels, present = read_labels(rows.labels, "text", name, 0)
         assert labels.tolist() == ["9223372036854775813", "7"] and present.all()
         with pytest.raises(InputError, match="got '9223372036854775813' in row 1"):
-            read_labels(rows.labels, "whole numbers", name, 0)
+            read_labels(rows.labels, "integers", name, 0)
 
 
 def test_nested_labels_are_refused(pq, tmp_path):

@@ -14,8 +14,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.validation import Array, check_number, check_numbers
+from remanence.validation import check_number, check_numbers
 
 Kind = Literal["identity", "bound", "statistical"]
 Status = Literal["holds", "fails", "does not apply"]

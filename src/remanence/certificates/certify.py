@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.certificate import Certificate, difference, likely, rounding
 from remanence.certificates.claims.linear.lms import lms_errors_add_up_to_the_way_gone
 from remanence.certificates.instances.runs import largest, worst_of
@@ -23,7 +24,7 @@ from remanence.certificates.trained import LinearModel, Trained, train
 from remanence.kalman import Kalman
 from remanence.methods import APA, ICL, LMS, OGD, RLS, ORFit
 from remanence.streams import Task
-from remanence.validation import Array, check_count
+from remanence.validation import check_count
 
 EQUAL = "The learner equals joint training on all tasks"
 UNMOVED = "Answers on earlier tasks have not moved since each was learned"

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.certificate import likely, rounding
 from remanence.certificates.trained import LinearModel
-from remanence.validation import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.kalman import Kalman
 from remanence.memory.window import Everything
 from remanence.methods import APA, ICL, OGD, RLS, ORFit
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.certificate import Certificate, Evidence, rounding
 from remanence.kalman import LinearGaussian
-from remanence.validation import Array
 
 
 def weakest(found: Iterable[Evidence]) -> Evidence:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.memories import Memory, lost, memory_of
 from remanence.evaluation.adapters import EstimatorPupil, Method, MethodPupil, Pupil, check_learner
 from remanence.evaluation.loop import Rows, as_regression, check_stream
@@ -19,7 +20,6 @@ from remanence.methods import protocol as linear
 from remanence.methods.least_squares import SoftMethod
 from remanence.progress import track_progress
 from remanence.streams import Task
-from remanence.validation import Array
 
 
 @dataclass(frozen=True, slots=True)

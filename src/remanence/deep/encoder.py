@@ -7,9 +7,10 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.progress import track_progress
-from remanence.validation import Array, check_count
+from remanence.validation import check_count
 
 
 class Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]

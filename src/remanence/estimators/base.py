@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.fingerprint import fingerprint
 from remanence.estimators.input_checks import check_container, refused_as_input_error
@@ -31,7 +32,7 @@ from remanence.memory.forking import unforked
 from remanence.methods import LMS, RLS
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.protocol import Method
-from remanence.validation import Array, check_finite, check_memory, check_numbers, check_result, quiet
+from remanence.validation import check_finite, check_memory, check_numbers, check_result, quiet
 
 FORM = ("state_", "method_", "offset_")  # in which form a model is held; another form can be the same model
 LARGEST_REPEAT = 1 << 25  # numbers that samples repeated by their weights may take
@@ -204,7 +205,7 @@ class ContinualEstimator(OneValue):
             return method.repeating(weights, state.count).update(state, design, targets)
         if (np.trunc(weights) != weights).any():
             raise InputError(
-                f"expected whole numbers as sample_weight with {type(method).__name__}, which learns sample by sample "
+                f"expected integers as sample_weight with {type(method).__name__}, which learns sample by sample "
                 f"(2 means twice), got fractions; use RLS to weigh samples"
             )
         most = LARGEST_REPEAT // (design.shape[1] + targets.shape[1])

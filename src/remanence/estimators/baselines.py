@@ -14,6 +14,7 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.input_checks import (
     check_container,
@@ -23,7 +24,7 @@ from remanence.estimators.input_checks import (
     united,
 )
 from remanence.estimators.one_value import OneValue
-from remanence.validation import Array, check_count, check_finite, check_number, check_result, quiet
+from remanence.validation import check_count, check_finite, check_number, check_result, quiet
 
 FLOATS = (np.float64, np.float32)
 MOST_REHEARSED = 1 << 20  # rows beside a mini-batch that is smaller; a batch may be any number, to say "all rows"

@@ -10,12 +10,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.base import ContinualEstimator, positive
 from remanence.estimators.input_checks import check_labels, check_same_kind, refused_as_input_error, united
 from remanence.estimators.settings import check_word
 from remanence.methods.protocol import Method
-from remanence.validation import Array, check_number, check_result, quiet
+from remanence.validation import check_number, check_result, quiet
 
 
 class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[misc]

@@ -7,8 +7,9 @@ from scipy.sparse import issparse
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
+from remanence.arrays import Array
 from remanence.errors import FileError, InputError, MissingDependency, NumericalError
-from remanence.validation import Array, check_finite, check_numbers, check_unmasked
+from remanence.validation import check_finite, check_numbers, check_unmasked
 
 LONGEST_LABELS = 1 << 20  # characters that all labels of a block may take, each as wide as the longest
 KINDS = {"i": "numbers", "u": "numbers", "f": "numbers", "b": "booleans", "U": "text"}
@@ -64,7 +65,7 @@ def check_targets(y: Any, rows: int, dtype: Any) -> tuple[Array, bool]:
 
 
 def check_labels(y: Any, rows: int | None = None) -> Array:
-    """Labels of one kind (n,): whole numbers, booleans or text."""
+    """Labels of one kind (n,): integers, booleans or text."""
     if y is None:
         raise InputError("this estimator requires y to be passed, but the target y is None")
     check_container(y, "y")
@@ -82,13 +83,13 @@ def check_labels(y: Any, rows: int | None = None) -> Array:
             raise InputError("expected a label for every row, but y contains NaN or infinity; drop those rows first")
         if (y != np.trunc(y)).any():
             raise InputError(
-                f"Unknown label type: continuous. Expected classes, whole numbers or text, got "
+                f"Unknown label type: continuous. Expected classes, integers or text, got "
                 f"{float(y[y != np.trunc(y)][0])!r}; use ContinualRegressor for quantities"
             )
     elif kind not in KINDS:
         hint = {"S": "decode them to text first", "c": "Complex data not supported"}.get(kind, "convert them to text")
         kind = {"S": "bytes", "c": "complex numbers"}.get(kind, str(y.dtype))
-        raise InputTypeError(f"Unknown label type: expected whole numbers, booleans or text, got {kind}; {hint}")
+        raise InputTypeError(f"Unknown label type: expected integers, booleans or text, got {kind}; {hint}")
     return np.asarray(y)
 
 
@@ -115,7 +116,7 @@ def united(known: Array, found: Array) -> Array:
                 same = (both.astype(labels.dtype)[np.searchsorted(both, labels)] == labels).all()
             if not same:
                 raise InputError(
-                    f"expected whole numbers that can be told apart as {both.dtype}, got labels of {known.dtype} and "
+                    f"expected integers that can be told apart as {both.dtype}, got labels of {known.dtype} and "
                     f"{found.dtype} beyond 2^53; use text labels"
                 )
     return both

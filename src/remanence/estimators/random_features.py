@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from remanence.arrays import Array
 from remanence.estimators.input_checks import check_container, refused_as_input_error
 from remanence.estimators.one_value import OneValue
 from remanence.estimators.settings import check_word
-from remanence.validation import Array, check_count, check_memory, check_number
+from remanence.validation import check_count, check_memory, check_number
 
 _ACTIVATIONS = {
     "relu": lambda H: np.maximum(H, 0, out=H),

@@ -5,11 +5,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.base import ContinualEstimator, positive
 from remanence.estimators.input_checks import check_targets, refused_as_input_error
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 
 class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[misc]

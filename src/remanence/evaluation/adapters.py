@@ -5,8 +5,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.validation import Array
 
 
 @runtime_checkable

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.evaluation.adapters import EstimatorPupil, Method, MethodPupil, Pupil, check_learner, name_of
 from remanence.evaluation.losses import BY_ROW, Exam, Loss
@@ -13,7 +14,6 @@ from remanence.evaluation.matrix import ErrorMatrix
 from remanence.evaluation.memory_size import carried_bytes
 from remanence.progress import track_progress
 from remanence.streams.task import Task, same_kind
-from remanence.validation import Array
 
 Rows = list[tuple[Array, Array]]
 Record = list[tuple[Array, float]]  # the columns of the matrix so far (T,), each with the seconds of its task

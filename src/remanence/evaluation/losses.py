@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.validation import Array
 
 Loss = Callable[[Any, Array], float]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.validation import Array
 
 SHOWN = 10  # rows and columns beyond this are left out of the middle of a printed table
 ANNOTATED = 15  # more tasks than this and the numbers in a picture become unreadable

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.evaluation.matrix import ErrorMatrix
-from remanence.validation import Array, check_count, check_number
+from remanence.validation import check_count, check_number
 
 
 def average(matrix: ErrorMatrix | Array, t: int | None = None) -> float:

@@ -7,11 +7,11 @@ so no later task can make it larger, under a correct model and in expectation.
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.kalman.forecast import check_length
 from remanence.kalman.gains import compute
 from remanence.kalman.model import LinearGaussian
 from remanence.kalman.smoother import backward_gains
-from remanence.validation import Array
 
 
 def backward_transfer(model: LinearGaussian, T: int) -> Array:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
 from remanence.kalman.filter import check_model, filter
 from remanence.kalman.model import LinearGaussian
@@ -25,7 +26,7 @@ from remanence.kalman.results import Filtered, Smoothed
 from remanence.kalman.smoother import smooth
 from remanence.memory.gaussian import symmetric
 from remanence.progress import progress_bar
-from remanence.validation import Array, check_count, check_number
+from remanence.validation import check_count, check_number
 
 PARTS = ("A", "Q", "R", "mean", "cov")
 SHAPES = ("full", "diagonal", "scalar")

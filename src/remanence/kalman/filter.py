@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
 from remanence.kalman.gains import Gains, at, compute
 from remanence.kalman.model import LinearGaussian
 from remanence.kalman.observations import check_answers
 from remanence.kalman.results import Filtered, shared, together
 from remanence.kernels.constants import CONFLICT, DECIDED, LOG_2PI, SEEN
-from remanence.validation import Array
 
 FORMS = ("covariance", "root")
 WIDE = 64  # from this many numbers a step (series × features) on, matrix products beat the compiled loop

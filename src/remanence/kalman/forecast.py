@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.kalman.filter import check_model
 from remanence.kalman.gains import at
@@ -14,7 +15,7 @@ from remanence.kalman.model import LinearGaussian
 from remanence.kalman.results import Filtered, Forecast, shared, together
 from remanence.kalman.smoother import check_filtered
 from remanence.memory.gaussian import psd_root, symmetric
-from remanence.validation import Array, check_count
+from remanence.validation import check_count
 
 
 def forecast(model: LinearGaussian, filtered: Filtered, steps: int) -> Forecast:

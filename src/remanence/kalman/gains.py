@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.kalman.model import LinearGaussian, Steps
 from remanence.kernels.constants import MISSING
 from remanence.memory.gaussian import Gain, advanced_root, exactness, gain, psd_root, root_gain, semidefinite, symmetric
-from remanence.validation import Array
 
 SMALL = 100  # up to this many features (and entries) the compiled loop is faster than LAPACK a step
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.kalman.gains import at
 from remanence.kalman.model import LinearGaussian
@@ -16,7 +17,6 @@ from remanence.kalman.results import Filtered
 from remanence.kalman.smoother import check_filtered
 from remanence.kernels.constants import CONFLICT, SEEN
 from remanence.memory.gaussian import gain
-from remanence.validation import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.kernels.constants import ROUNDING
 from remanence.memory.gaussian import least_noise
-from remanence.validation import Array, check_finite, check_numbers
+from remanence.validation import check_finite, check_numbers
 
 CONSTANT_OR_STEPS = "constant, or one a step along the first axis"
 

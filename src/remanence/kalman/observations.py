@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.kalman.model import LinearGaussian
-from remanence.validation import LARGEST, Array, check_numbers
+from remanence.validation import LARGEST, check_numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.kalman.gains import Gains
 from remanence.kalman.model import LinearGaussian
-from remanence.validation import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

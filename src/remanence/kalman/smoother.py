@@ -14,6 +14,7 @@ singular and L so large that L² times rounding shows, (RTS4) needs no L.
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.kalman.filter import WIDE, check_model
 from remanence.kalman.gains import SMALL, Gains, at, near, ulps
@@ -21,7 +22,6 @@ from remanence.kalman.model import LinearGaussian
 from remanence.kalman.results import Filtered, Smoothed, shared, together
 from remanence.kernels.constants import CAREFUL, DOUBTFUL, ROUNDING, SEEN
 from remanence.memory.gaussian import lapack, semidefinite, symmetric
-from remanence.validation import Array
 
 AMPLIFIED = 1e3  # rounding amplified more than this is worth another way
 

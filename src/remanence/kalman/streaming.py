@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from remanence.arrays import Array, read_only
 from remanence.errors import InputError, NumericalError
 from remanence.kalman.model import LinearGaussian, check_covariances
 from remanence.kalman.results import Filtered
@@ -27,7 +28,6 @@ from remanence.memory.gaussian import Gaussian, gain, symmetric
 from remanence.memory.root import sums_of_squares, take_outputs
 from remanence.methods.protocol import Method
 from remanence.validation import (
-    Array,
     check_block,
     check_count,
     check_number,
@@ -36,7 +36,6 @@ from remanence.validation import (
     check_rows,
     check_start,
     quiet,
-    read_only,
 )
 
 FORGETTING = (1.0, 0.999, 0.997, 0.99, 0.97, 0.9, 0.7, 0.5)  # the bank of "auto"

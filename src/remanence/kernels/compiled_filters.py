@@ -5,8 +5,8 @@ Imported only when a method first learns, because importing the compiler takes l
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.kernels.jit import njit
-from remanence.validation import Array
 
 # Sums may be reordered (that is what vector units do); NaN and infinity keep their meaning.
 _SUMS = {"reassoc", "contract", "nsz"}

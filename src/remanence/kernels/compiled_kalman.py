@@ -8,9 +8,9 @@ from typing import Any
 import numba
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.kernels.constants import DOUBTFUL
 from remanence.kernels.jit import Loop, njit
-from remanence.validation import Array
 
 # Sums may be reordered (that is what vector units do); NaN and infinity keep their meaning.
 _SUMS = {"reassoc", "contract", "nsz"}

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.kernels.compiled_kalman import BLAS, inner, times, triangular
 from remanence.kernels.constants import CAREFUL, CONFLICT, DECIDED, SEEN
-from remanence.validation import Array
 
 
 @inner

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.kernels.compiled_kalman import BLAS, compiled, congruence, copy, mirror, near, semidefinite_root, squared
 from remanence.kernels.compiled_kalman_block import advanced, inverse_of, plain, rotated
 from remanence.kernels.constants import CONFLICT, DECIDED, LOG_2PI, MISSING, ROUNDING, SEEN
-from remanence.validation import Array
 
 
 @compiled

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.kernels.compiled_kalman import BLAS, compiled, congruence, copy, inner, near, pivoted_root, times
 from remanence.kernels.constants import CAREFUL, DOUBTFUL
-from remanence.validation import Array
 
 
 @inner

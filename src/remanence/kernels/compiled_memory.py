@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.kernels.jit import njit
-from remanence.validation import Array
 
 
 @njit(fastmath={"contract", "nsz"}, nogil=True, inline="always")

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 ROUNDING = 1e-8  # relative, between two orders of the same arithmetic on well-conditioned rows
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remanence.validation import Array
+from remanence.arrays import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.kernels.constants import CAREFUL, CONFLICT, DECIDED, LOG_2PI, ROUNDING, SEEN
-from remanence.validation import Array
 
 
 @cache

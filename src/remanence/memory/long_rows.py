@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.memory.truncated_svd import Spectrum
-from remanence.validation import Array
 
 LONG = 4  # times longer than they are many
 SEEN = 1e-4  # directions fainter than this part of the strongest are left to the next round

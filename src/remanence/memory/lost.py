@@ -10,7 +10,7 @@ Roundings of different removals are independent, so their squares add.
 
 import numpy as np
 
-from remanence.validation import Array
+from remanence.arrays import Array
 
 ROUNDING = 16.0  # roundings of a sum that one removal may leave in it (measured: 1 to 16, whatever the sizes)
 

@@ -14,10 +14,10 @@ from weakref import WeakSet
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.memory.blas_threads import one_thread
 from remanence.memory.forking import unforked
 from remanence.memory.root import Root, _lapack
-from remanence.validation import Array
 
 NARROW = 160  # features up to which the compiled step beats LAPACK's calls
 LIMITS = {np.dtype(np.float64): 1e4, np.dtype(np.float32): 1e2}  # the condition of M times F's up to which M is trusted

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
 from remanence.memory.blas_threads import one_thread
 from remanence.memory.lost import ROUNDING, after_removal
 from remanence.memory.lost import merged as lost_by_both
-from remanence.validation import Array
 
 
 @cache

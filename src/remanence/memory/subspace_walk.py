@@ -10,8 +10,9 @@ together and the loop runs over the new directions alone, so a long stream costs
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.memory.subspace import Subspace, effective_tolerance
-from remanence.validation import Array, check_result, quiet
+from remanence.validation import check_result, quiet
 
 CHUNK = 256
 

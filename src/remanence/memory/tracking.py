@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.memory.blas_threads import one_thread
 from remanence.memory.root import Root, _lapack, column_major, faint, sums_of_squares
-from remanence.validation import Array
 
 NARROW = 96  # features up to which a compiled loop over rows beats blocks
 

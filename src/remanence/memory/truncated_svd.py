@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike
 
+from remanence.arrays import Array
 from remanence.memory.root import sums_of_squares, take_outputs
-from remanence.validation import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.memory import root as roots
 from remanence.memory.root import Root, take_outputs
 from remanence.memory.subspace import Subspace
-from remanence.validation import Array
 
 
 @dataclass(frozen=True, slots=True)

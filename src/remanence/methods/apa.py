@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from remanence.arrays import Array, read_only
 from remanence.errors import InputError
 from remanence.memory.root import take_outputs
 from remanence.memory.subspace import nothing
 from remanence.memory.window import Everything, Window, correction, nothing_seen
 from remanence.methods.protocol import Method
 from remanence.methods.step_sizes import check_step, resolve
-from remanence.validation import Array, check_block, check_count, check_result, check_start, quiet, read_only
+from remanence.validation import check_block, check_count, check_result, check_start, quiet
 
 LARGEST_BUFFER = 10_000
 DEPENDENT = 1e-6  # squared pivots below this share are solved without a Gram matrix: it would lose too many digits

@@ -7,9 +7,9 @@ With y ~ N(Xθ⁰, σ²(I + XXᵀ/λ)), σ² at its best value for each λ, and 
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import NumericalError
 from remanence.memory.root import Root
-from remanence.validation import Array
 
 SMALLEST = 1e-280  # the square of a strength; ridges down to 1e-14 of it are tried
 

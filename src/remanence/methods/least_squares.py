@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from remanence.arrays import Array
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 
 class SoftMethod(Method[Any]):

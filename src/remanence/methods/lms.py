@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from remanence.arrays import Array, read_only
 from remanence.errors import InputError
 from remanence.memory.root import take_outputs
 from remanence.methods.protocol import Method
 from remanence.methods.step_sizes import check_step, resolve
-from remanence.validation import Array, check_block, check_finite, check_result, check_start, quiet, read_only
+from remanence.validation import check_block, check_finite, check_result, check_start, quiet
 
 
 @dataclass(frozen=True, slots=True)

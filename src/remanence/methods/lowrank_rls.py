@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
+from remanence.arrays import Array, read_only
 from remanence.errors import InputError
 from remanence.memory.pending_rows import Store, Waiting
 from remanence.memory.root import take_outputs
@@ -20,7 +21,6 @@ from remanence.memory.truncated_svd import Spectrum, no_spectrum
 from remanence.methods.evidence import ridge_of_largest_evidence
 from remanence.methods.least_squares import SoftMethod
 from remanence.validation import (
-    Array,
     check_block,
     check_count,
     check_free,
@@ -29,7 +29,6 @@ from remanence.validation import (
     check_rows,
     check_start,
     quiet,
-    read_only,
 )
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.validation import Array, check_block, check_numbers, check_start
+from remanence.validation import check_block, check_numbers, check_start
 
 
 def min_norm(X: Any, Y: Any, start: Any = None) -> Array:

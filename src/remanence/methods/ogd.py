@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from remanence.arrays import Array, read_only
 from remanence.memory.root import take_outputs
 from remanence.memory.subspace import Subspace, nothing
 from remanence.memory.subspace_walk import walk
 from remanence.methods.protocol import Method
 from remanence.methods.step_sizes import check_step, resolve
-from remanence.validation import Array, check_block, check_number, check_start, read_only
+from remanence.validation import check_block, check_number, check_start
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import NumericalError
 from remanence.memory.lost import ROUNDING
 from remanence.memory.root import Root, sums_of_squares
-from remanence.validation import Array
 
 PROMISED = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-1}  # bounds; the truth is mostly below a hundredth
 LARGE = 1e6  # how many times larger than all before rows may be without a word

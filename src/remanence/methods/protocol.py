@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
+from remanence.arrays import Array
 from remanence.memory.forking import unforked
-from remanence.validation import Array, check_result, check_rows, quiet
+from remanence.validation import check_result, check_rows, quiet
 
 State = TypeVar("State")
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
+from remanence.arrays import Array, read_only
 from remanence.errors import InputError, NumericalError
 from remanence.memory import lost
 from remanence.memory import root as roots
@@ -28,17 +29,7 @@ from remanence.methods.least_squares import SoftMethod
 from remanence.methods.precision import check_loss, precision_loss, usual, warn_of_large_rows
 from remanence.methods.rls_exact import Exact, track_exact
 from remanence.methods.rls_state import Known, Owner, RLSState
-from remanence.validation import (
-    Array,
-    check_block,
-    check_free,
-    check_number,
-    check_result,
-    check_rows,
-    check_start,
-    quiet,
-    read_only,
-)
+from remanence.validation import check_block, check_free, check_number, check_result, check_rows, check_start, quiet
 
 BLOCK = 8  # rows that are looked at when they come; fewer are a live stream, and must stay quick
 NEWEST = 4  # rows that must weigh more than the prior, however much is forgotten

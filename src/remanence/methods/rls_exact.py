@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.memory.root import take_outputs
 from remanence.memory.subspace import Subspace, nothing
 from remanence.memory.subspace_walk import walk
-from remanence.validation import Array, quiet
+from remanence.validation import quiet
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from remanence.arrays import Array
 from remanence.memory.pending_rows import Waiting
 from remanence.memory.root import Root
-from remanence.validation import Array
 
 
 @dataclass(slots=True)

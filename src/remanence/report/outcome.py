@@ -9,10 +9,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates import Certificate
 from remanence.errors import InputError
 from remanence.evaluation import ErrorMatrix, metrics
-from remanence.validation import Array
 
 Role = Literal["learner", "floor", "ceiling"]
 

@@ -15,11 +15,11 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from remanence.arrays import Array
 from remanence.evaluation.matrix import ANNOTATED
 from remanence.report.outcome import Outcome
 from remanence.report.run import Run
 from remanence.terminal_text import printable
-from remanence.validation import Array
 
 INK, PAPER = "#1b1f24", "#fefefe"  # found again in an SVG by the page, which puts the reader's own scheme in place
 COLOURS = "cividis"

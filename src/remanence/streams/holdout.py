@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.streams.task import pair, same_kind
-from remanence.validation import Array, check_number
+from remanence.validation import check_number
 
 
 def divide(

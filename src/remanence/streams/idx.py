@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import FileError
-from remanence.validation import Array
 
 DENSEST = 256  # bytes of pixels that a byte of a gzipped file may stand for, where they are more than the next
 SMALL = 1 << 26

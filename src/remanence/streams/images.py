@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.streams.holdout import divide
 from remanence.streams.task import Task, as_rows
-from remanence.validation import Array, check_count, check_number
+from remanence.validation import check_count, check_number
 
 
 def permuted(

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.streams.recurring import recurring as repeated
 from remanence.streams.task import Task
-from remanence.validation import Array, check_count, check_number, check_rows, check_start
+from remanence.validation import check_count, check_number, check_rows, check_start
 
 
 def linear(

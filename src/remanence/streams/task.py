@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.validation import Array, check_finite
+from remanence.validation import check_finite
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -124,7 +125,7 @@ def _labels(labels: Array, name: str) -> Array:
     if labels.dtype.kind == "T":
         labels = labels.astype(str)
     if labels.dtype.kind not in "fiubUS":
-        raise InputError(f"expected {name} to hold whole numbers, text or booleans, got dtype {labels.dtype}; use text")
+        raise InputError(f"expected {name} to hold integers, text or booleans, got dtype {labels.dtype}; use text")
     if labels.dtype.kind == "f":
         check_finite(labels, name)
     return labels

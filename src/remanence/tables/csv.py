@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.tables.hashing import PART, HashingFile, LineTooLong, hash_with_beginnings, refuse_changed
 from remanence.tables.table import MISSING, ROWS_AT_ONCE, Piece, Rows, Table, refuse_twice
-from remanence.validation import Array
 
 LONGEST_LINE = 1 << 24  # bytes
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError, MissingDependency
 from remanence.tables.hashing import identity, refuse_changed
 from remanence.tables.table import ROWS_AT_ONCE, Piece, Rows, Table, hash_of_bytes, refuse_twice
-from remanence.validation import Array
 
 
 def read(path: Path) -> "ParquetTable":

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import FileError, InputError
 from remanence.files import kind_of_file
-from remanence.validation import Array
 
 FORMATS = {".csv": "csv", ".tsv": "csv", ".npz": "npz", ".parquet": "parquet", ".pq": "parquet"}
 ROWS_AT_ONCE = 8192
@@ -32,7 +32,7 @@ class Rows:
     """A block of rows: numbers of the asked columns and what stands in the label columns, missing ones as NaN."""
 
     X: Array  # (n, d) float64
-    labels: Array | None  # (n,) or (n, k): text, whole numbers or real numbers, as the file has them
+    labels: Array | None  # (n,) or (n, k): text, integers or real numbers, as the file has them
     first: int  # the number of its first row within the piece, from 0
     original: Mapping[str, Any] | None = None  # every column as the file has it, for those who hand rows on
 
@@ -209,10 +209,10 @@ def hash_of_bytes(path: Path, spans: Iterable[tuple[int, int]] | None = None, sa
 
 
 def as_labels(values: Any) -> Array:
-    """Label values as text, whole numbers or real numbers; numbers come as text in CSV files and are told apart."""
+    """Label values as text, integers or real numbers; numbers come as text in CSV files and are told apart."""
     array = np.asarray(values)
     if array.dtype.kind in "bS" or (array.dtype.kind == "u" and (array > np.iinfo(np.int64).max).any()):
-        return array.astype(str)  # (numbers too large to be whole numbers here are codes, as in a CSV)
+        return array.astype(str)  # (numbers too large to be integers here are codes, as in a CSV)
     if array.dtype.kind not in "OU":
         return array
     text = np.char.strip(array.astype(str))

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError, MissingDependency
-from remanence.validation import Array
 
 Block = Mapping[str, Any]
 

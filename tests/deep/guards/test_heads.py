@@ -94,7 +94,7 @@ def test_what_cannot_grow_is_refused_and_nothing_changes(rows):
     attention = nn.MultiheadAttention(4, 2)
     cases = [
         (nn.Linear(4, 2), "linear", 2, "more than the 2 outputs"),
-        (nn.Linear(4, 2), "linear", 2.5, "whole number"),
+        (nn.Linear(4, 2), "linear", 2.5, "integer"),
         (nn.Linear(4, 2), "head", 3, "there are \\['linear'\\]"),
         (nn.Conv1d(2, 2, 1), "conv1d", 3, "Linear layer"),
         (tied, "0", 6, "untie"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from remanence.validation import Array
+from remanence.arrays import Array
 
 Instance = dict[str, Any]
 Generator = np.random.Generator

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.certificate import ERROR_RATE
 from remanence.certificates.instances.data import Generator, Instance
 from remanence.kalman import LinearGaussian
-from remanence.validation import Array
 
 HARD = ("no drift", "singular drift", "one coordinate drifts", "growing", "nearly exact answers", "varying", "missing")
 

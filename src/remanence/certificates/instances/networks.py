@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from remanence.arrays import Array
 from remanence.certificates.instances.data import Generator, Instance
 from remanence.deep import Guard
-from remanence.validation import Array
 
 Task = tuple[Array, Array]  # X (n, d), Y (n, c)
 MakeGuard = Callable[[nn.Module], Guard]

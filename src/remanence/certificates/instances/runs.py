@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.certificate import Evidence, rounding
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 
 def walked(method: Method[Any], X: Array, Y: Array, start: Array | None = None) -> Array:

@@ -9,8 +9,8 @@ from remanence.cli.run_options.learners import known
 from remanence.errors import InputError
 
 if TYPE_CHECKING:  # names must be known without loading numpy
+    from remanence.arrays import Array
     from remanence.streams import Task
-    from remanence.validation import Array
 
 SUFFIXES = (".csv", ".tsv", ".npz", ".parquet", ".pq")
 ORDERS = ("sorted", "given", "reversed", "random")

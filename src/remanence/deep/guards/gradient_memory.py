@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from remanence.arrays import Array
 from remanence.deep.guards.input_recorder import everyones
 from remanence.errors import InputError
 from remanence.memory.long_rows import absorbed_rows
 from remanence.memory.truncated_svd import Spectrum, no_spectrum
-from remanence.validation import Array
 
 AT_ONCE = 16_000_000  # numbers of gradients that may wait to be folded in
 MOST_ROWS = 2048

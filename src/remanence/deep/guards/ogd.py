@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from remanence.arrays import Array
 from remanence.deep.guards.checks.batches import Forward, ask, call_model
 from remanence.deep.guards.gradient_memory import (
     GradientMemory,
@@ -40,7 +41,7 @@ from remanence.deep.guards.projection.protected_directions import Hold
 from remanence.deep.guards.report import GradientReport
 from remanence.deep.nn.flat_parameters import Flat
 from remanence.errors import InputError
-from remanence.validation import Array, check_count
+from remanence.validation import check_count
 
 
 class OGD(Guard):

@@ -49,7 +49,7 @@ def inside(name: str, layer: str) -> bool:
 
 
 def as_batch(x: Any, like: Tensor) -> Tensor:
-    """A batch (n, …) on the device of `like`, real numbers in its precision, whole numbers as they are."""
+    """A batch (n, …) on the device of `like`, real numbers in its precision, integers as they are."""
     try:
         batch = x.detach() if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
     except (TypeError, ValueError):

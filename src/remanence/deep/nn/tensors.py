@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from remanence.arrays import Array
 from remanence.deep.guards.parameter_roles import unwrapped
 from remanence.errors import InputError
-from remanence.validation import Array
 
 WIDTHS = {torch.bfloat16: torch.int16}  # kinds that NumPy has not got, as the bits of one that it has
 KINDS = {

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from remanence.arrays import Array
 from remanence.deep.guards.guard import answering
 from remanence.deep.nn.flat_parameters import Flat, check_output, refusing
 from remanence.deep.nn.layers import Matrix, Watched, watched_in
 from remanence.deep.online.learner import numbers
 from remanence.errors import InputError
-from remanence.validation import Array
 
 KNOWN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 

@@ -23,11 +23,11 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.deep.nn.saved_parts import Parts
 from remanence.errors import NumericalError
 from remanence.memory.gaussian import Gain, gain, least_noise
 from remanence.memory.truncated_svd import no_spectrum
-from remanence.validation import Array
 
 
 class Covariance(Protocol):

@@ -14,12 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from remanence.arrays import Array
 from remanence.deep.nn.saved_parts import Parts
 from remanence.deep.online.backprop import layers_of, signals
 from remanence.deep.online.information import Information, nothing_learned, unpacked
 from remanence.deep.online.learner import Online, check_answers, check_targets, check_width, moved
 from remanence.errors import InputError
-from remanence.validation import Array, check_number
+from remanence.validation import check_number
 
 Memory = dict[str, tuple[Information, ...]]  # of each layer: one a group
 

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from remanence.arrays import Array
 from remanence.deep.nn.flat_parameters import Flat
 from remanence.deep.nn.saved_parts import Parts
 from remanence.deep.online.covariance import Blocks, Covariance, Full, LowRank
@@ -24,7 +25,7 @@ from remanence.deep.online.learner import Online, check_width, linearized, moved
 from remanence.deep.online.observation import observation
 from remanence.errors import InputError
 from remanence.memory.root import empty
-from remanence.validation import Array, check_count, check_number, check_numbers
+from remanence.validation import check_count, check_number, check_numbers
 
 
 @dataclass(frozen=True, slots=True)

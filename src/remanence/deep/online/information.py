@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.deep.nn.saved_parts import Parts
 from remanence.memory.forgetting import Fading
 from remanence.memory.root import Root, prior
-from remanence.validation import Array
 
 FAINT, RENEWED = 1e-12, 1e-10  # a prior that has faded to the first part of all information is put back to the second
 

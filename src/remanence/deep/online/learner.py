@@ -13,11 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from remanence.arrays import Array
 from remanence.deep.guards.parameter_roles import unwrapped
 from remanence.deep.nn.flat_parameters import Flat, as_batch
 from remanence.deep.nn.saved_parts import Parts
 from remanence.errors import InputError, NumericalError
-from remanence.validation import Array, check_finite, check_numbers, quiet
+from remanence.validation import check_finite, check_numbers, quiet
 
 WIDEST = 46_340  # LAPACK counts the entries of a matrix in 32 bits
 

@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from remanence.arrays import Array
 from remanence.deep.nn.saved_parts import Parts
 from remanence.deep.online.information import Information, nothing_learned, unpacked
 from remanence.deep.online.learner import Online, check_targets, check_width, linearized, moved
-from remanence.validation import Array, check_number
+from remanence.validation import check_number
 
 
 class LinearizedRLS(Online[Information]):

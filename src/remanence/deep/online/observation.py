@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from remanence.arrays import Array
 from remanence.deep.online.learner import check_targets
 from remanence.errors import InputError
-from remanence.validation import Array, check_number, check_numbers
+from remanence.validation import check_number, check_numbers
 
 SMALLEST = 1e-30  # of a probability whose root is divided by
 

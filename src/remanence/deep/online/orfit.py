@@ -15,11 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from remanence.arrays import Array
 from remanence.deep.nn.saved_parts import Parts
 from remanence.deep.online.learner import Online, check_targets, linearized, moved
 from remanence.memory.subspace import Subspace, effective_tolerance, nothing
 from remanence.memory.truncated_svd import Spectrum, no_spectrum
-from remanence.validation import Array, check_count, check_number
+from remanence.validation import check_count, check_number
 
 
 class ORFit(Online[Subspace | Spectrum]):

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from remanence.arrays import Array
 from remanence.deep.guards.checks.batches import Forward
 from remanence.deep.guards.guard import answering
 from remanence.deep.training.targets import Labels, Loss
 from remanence.errors import InputError
 from remanence.streams.task import Task
-from remanence.validation import Array
 
 ASKED_AT_ONCE = 512  # rows answered in one call
 

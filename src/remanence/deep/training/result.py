@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from remanence.arrays import Array
 from remanence.evaluation.matrix import ErrorMatrix
-from remanence.validation import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from remanence.arrays import Array
 from remanence.deep.nn.heads import MultiHead
 from remanence.errors import InputError
 from remanence.streams.task import Task
-from remanence.validation import Array
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 LOSSES: dict[str, Loss] = {"cross_entropy": nn.functional.cross_entropy, "squared": nn.functional.mse_loss}

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from remanence.arrays import Array
 from remanence.deep.guards.guard import Guard
 from remanence.deep.guards.layer_guard import LayerGuard
 from remanence.deep.guards.ogd import OGD
@@ -25,7 +26,6 @@ from remanence.deep.training.epoch import descend, generator, own_randomness, tr
 from remanence.deep.training.network import Lesson, Network
 from remanence.errors import NumericalError
 from remanence.evaluation.loop import Record
-from remanence.validation import Array
 
 EPOCH, ASIDE, ABSORBED = range(3)  # what random numbers are for
 ABSORBED_AT_ONCE = 64  # rows, or a batch if that is larger

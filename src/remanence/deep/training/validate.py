@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from remanence.arrays import Array
 from remanence.deep.guards.guard import Guard
 from remanence.deep.guards.layer_guard import LayerGuard
 from remanence.deep.guards.parameter_roles import unwrapped
@@ -16,7 +17,6 @@ from remanence.deep.training.network import Network, width_of
 from remanence.deep.training.targets import Labels, Loss, check_heads, choose_loss, heads_by_task, single_head
 from remanence.errors import InputError
 from remanence.streams.task import Task
-from remanence.validation import Array
 
 
 @dataclass(frozen=True)

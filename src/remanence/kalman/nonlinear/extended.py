@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
 from remanence.kalman.gains import at
 from remanence.kalman.model import LinearGaussian
@@ -23,7 +24,7 @@ from remanence.kalman.observations import check_answers
 from remanence.kalman.results import Filtered, Smoothed
 from remanence.kalman.smoother import smooth
 from remanence.memory.gaussian import Gaussian
-from remanence.validation import Array, check_count, check_numbers
+from remanence.validation import check_count, check_numbers
 
 
 def extended(

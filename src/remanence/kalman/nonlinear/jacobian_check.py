@@ -11,9 +11,9 @@ computed in single precision. At a kink any slope between those of the two sides
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.kalman.nonlinear.jacobians import STEP, Function, Minus, value_at
-from remanence.validation import Array
 
 STEPS = (4 * STEP, 16 * STEP, 64 * STEP)
 ROUNDINGS = 8

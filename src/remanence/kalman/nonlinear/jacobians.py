@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.validation import Array, check_numbers
+from remanence.validation import check_numbers
 
 Function = Callable[[Any], Any]
 Minus = Callable[[Array, Array], Array]

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.kalman.nonlinear.extended import functions
 from remanence.kalman.nonlinear.jacobians import linearized_at
 from remanence.kalman.observations import unmasked
 from remanence.methods.icl import ICL
 from remanence.methods.protocol import Method
-from remanence.validation import Array, check_finite, check_numbers, check_start
+from remanence.validation import check_finite, check_numbers, check_start
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,9 +14,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.methods.step_sizes.exact_termination import terminating
-from remanence.validation import Array, check_count, check_number, check_rows
+from remanence.validation import check_count, check_number, check_rows
 
 __all__ = ["Alternating", "Rule", "Step", "alternating", "check_step", "resolve", "terminating"]
 

@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
-from remanence.validation import Array, check_rows
+from remanence.validation import check_rows
 
 MOST_TASKS = 5
 TIES = 16  # solutions compared a direction; more than one only where tasks are orthogonal

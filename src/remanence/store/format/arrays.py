@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import FileError, InputError
-from remanence.validation import Array
 
 WORDS = {  # safetensors' words for kinds of elements
     "F64": "<f8",

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import FileError, InputError
 from remanence.store.format.arrays import REPEATS, flattened, kind_of, restored, scalar_from
 from remanence.store.format.record import External
 from remanence.store.format.shapes import problem
 from remanence.store.records.registry import RECORDS, class_of, name_of
-from remanence.validation import Array
 
 Given = Callable[[External], Any]  # what is in a file only by its fingerprint is handed in by the caller
 

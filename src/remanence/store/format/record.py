@@ -5,7 +5,7 @@
     "Root d c"      an object of this class and outline; "Window|Everything d c": of one of these
     "state d c"     the state of a method         "method"     a method         "features"     frozen features, or None
     "maybe …"       or None                       "each …"     a tuple of such
-    "count"         a whole number of at least 0, "count 1" of at least 1
+    "count"         an integer of at least 0, "count 1" of at least 1
     "number"        a finite real number, "number any" also an infinite one
     "truth"         true or false        "text"     a text        "one a b"     one of these texts
     "precision"     float64 or float32   "names n"  texts, or None        "labels c"     labels that differ, in order

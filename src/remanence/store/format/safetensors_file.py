@@ -18,10 +18,10 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import FileError
 from remanence.files import kind_of_file
 from remanence.store.format.arrays import WORD_OF, WORDS, checked
-from remanence.validation import Array
 
 BEFORE = b'{"__metadata__":{"sha256":"'  # what every header begins with; then the checksum
 DIGITS = 64

@@ -112,7 +112,7 @@ def _are_features(value: Any, rest: list[str]) -> bool:
 
 PLAIN: dict[str, tuple[str, Callable[[Any, list[str]], bool]]] = {  # word: what is expected, and whether a value is it
     "setting": ("", lambda value, rest: True),
-    "count": ("a whole number of at least {}", lambda value, rest: _is_count(value, rest or ["0"])),
+    "count": ("an integer of at least {}", lambda value, rest: _is_count(value, rest or ["0"])),
     "number": ("a real number", _is_number),
     "truth": ("true or false", _is_truth),
     "text": ("a text", lambda value, rest: isinstance(value, str)),

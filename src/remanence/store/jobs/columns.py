@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.store.jobs.labels import Kind, kind_of, read_labels
 from remanence.tables import Piece, Rows, Table
 from remanence.tables.table import finite_rows
-from remanence.validation import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.store.jobs.columns import samples
 from remanence.store.jobs.labels import check_new_labels
@@ -14,7 +15,6 @@ from remanence.store.jobs.learn import Noticed, without_names
 from remanence.store.jobs.predict import columns_of, is_classifier, opened
 from remanence.store.jobs.session import batch_size
 from remanence.tables import expand_paths, open_table
-from remanence.validation import Array
 
 
 @dataclass
@@ -70,7 +70,7 @@ def evaluate_tables(
             raise InputError(f"expected to be told the column of answers, {'--label' if classifier else '--target'}")
         table.require(columns.answers)
         if classifier and columns.kind is None:
-            columns = replace(columns, kind="text" if known.learner.classes_.dtype.kind == "U" else "whole numbers")
+            columns = replace(columns, kind="text" if known.learner.classes_.dtype.kind == "U" else "integers")
         size = batch_size(known.learner, len(columns.features))
         for piece in table.pieces():
             for part in samples(piece, columns, drop):

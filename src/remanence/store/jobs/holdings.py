@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.store.ledger import Entry, Ledger, content_fingerprint, marks
-from remanence.validation import Array
 
 Blocks = Iterable[tuple[Array, Array]]  # places (n,) and keys (n,) "S16" of rows, block by block
 Places = dict[str, list[int]]  # mark: rows, by their places within the piece

@@ -1,4 +1,4 @@
-"""Labels as files have them: whole numbers or text, decided once for a model and kept.
+"""Labels as files have them: integers or text, decided once for a model and kept.
 
 Among numbers, words such as NA and null mean a missing one, as they do among features. Among text only an empty label
 is missing: any word may be the name of a class (NA is a country). Whoever asks for rows with missing entries to be left
@@ -11,13 +11,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.tables.table import MISSING, as_labels
-from remanence.validation import Array
 
-Kind = Literal["whole numbers", "text"]
+Kind = Literal["integers", "text"]
 KINDS = get_args(Kind)
-LARGEST = 2.0**53  # whole numbers that real numbers tell apart
+LARGEST = 2.0**53  # integers that real numbers tell apart
 WORDS = sorted(MISSING - {""})
 FRACTION = re.compile(r"([+-]?\d+)\.0*|([+-]?\d+\.\d*?[1-9])0+")
 
@@ -69,10 +69,10 @@ def kind_of(raw: Array) -> Kind | None:
     if not _are_whole(values):
         off = values[values != np.trunc(values)] if (np.abs(values) <= LARGEST).all() else values
         raise InputError(
-            f"expected classes as labels, whole numbers or text, got real numbers like {off[0]:g}; "
+            f"expected classes as labels, integers or text, got real numbers like {off[0]:g}; "
             f"learn them as a quantity with --target"
         )
-    return "whole numbers"
+    return "integers"
 
 
 def read_labels(raw: Array, kind: Kind | None, where: str, first: int) -> tuple[Array, Array]:
@@ -89,7 +89,7 @@ def read_labels(raw: Array, kind: Kind | None, where: str, first: int) -> tuple[
     if len(values) and (values.dtype.kind == "U" or not _are_whole(values)):
         place, found = next((i, v) for i, v in enumerate(raw.tolist()) if present[i] and not _is_whole(v))
         raise InputError(
-            f"expected whole numbers as labels in {where}, as the model has learned so far, got {str(found)!r} in row "
+            f"expected integers as labels in {where}, as the model has learned so far, got {str(found)!r} in row "
             f"{first + place + 1}; use one kind of label, or begin a model whose labels are text"
         )
     labels[present] = values

@@ -213,8 +213,8 @@ def _kind(known: dict[str, Any]) -> Kind | None:
         return None
     kind = known["classes_"].dtype.kind
     if kind not in "iuU":
-        raise InputError(f"expected a model whose labels are whole numbers or text, got {known['classes_'].dtype}")
-    return "text" if kind == "U" else "whole numbers"
+        raise InputError(f"expected a model whose labels are integers or text, got {known['classes_'].dtype}")
+    return "text" if kind == "U" else "integers"
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import FileError, InputError
 from remanence.files import refuse_unwritable, remove_abandoned, write_atomically
 from remanence.store.jobs.columns import Columns
@@ -16,7 +17,6 @@ from remanence.store.jobs.session import batch_size, require_estimator, rows_of
 from remanence.store.model_file import ModelFile, read
 from remanence.tables import Rows, Table, open_table
 from remanence.tables.write import encoded, ending
-from remanence.validation import Array
 
 
 def opened(path: str | Path) -> ModelFile:

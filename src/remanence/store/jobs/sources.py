@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import FileError, InputError, MissingDependency
 from remanence.store.jobs.columns import Columns, Samples, samples
 from remanence.store.jobs.holdings import Available, Blocks
 from remanence.store.ledger import Ledger
 from remanence.tables import Piece, open_table
-from remanence.validation import Array
 
 ROW_GROUP = re.compile(r"\[\d+\]$")  # behind the name of a file, says which of its pieces
 KEY = 16  # bytes that tell one row from another

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from remanence.arrays import Array
 from remanence.store.format.record import External, Record
-from remanence.validation import Array
 
 DEEP = "remanence.deep"
 

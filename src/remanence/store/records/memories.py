@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.store.format.record import Lengths, Parts, Sound
-from remanence.validation import Array
 
 LARGEST_DOOR = 1024  # rows; more than any method lets wait
 UNIT = 2.0  # no entry of a direction of length 1 is as large

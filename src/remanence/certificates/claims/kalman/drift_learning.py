@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, difference
 from remanence.certificates.instances.data import Generator, Instance
@@ -16,7 +17,6 @@ from remanence.certificates.instances.gaussian_models import gaussian_model
 from remanence.certificates.oracles import Joint, weakest
 from remanence.kalman import Learned, LinearGaussian, learn
 from remanence.kalman import sample as draw
-from remanence.validation import Array
 
 STEPS = 6
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, difference, rounding
 from remanence.certificates.claims.kalman.kalman import single_answers
@@ -19,7 +20,6 @@ from remanence.certificates.instances.runs import walked
 from remanence.certificates.oracles import Joint, LeastSquares, weakest
 from remanence.kalman import Filtered, LinearGaussian, Linearized, extended, filter, linearized
 from remanence.methods import RLS
-from remanence.validation import Array
 
 Extended = Callable[..., Filtered]
 Linearize = Callable[..., Linearized]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, difference, rounding
 from remanence.certificates.claims.rls.rls import noisy_streams, settings
@@ -22,7 +23,6 @@ from remanence.certificates.instances.gaussian_models import gaussian_model, gau
 from remanence.certificates.oracles import Joint, LeastSquares, weakest
 from remanence.kalman import Filtered, LinearGaussian, filter
 from remanence.methods import RLS
-from remanence.validation import Array
 
 Run = Callable[[LinearGaussian, Any], Filtered]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import ERROR_RATE, Evidence, difference
 from remanence.certificates.claims.kalman.kalman import beside
@@ -25,7 +26,6 @@ from remanence.certificates.oracles import Joint, weakest
 from remanence.kalman import Filtered, Forecast, Innovations, Kalman, LinearGaussian, filter, forecast, innovations
 from remanence.kalman import sample as draw
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 Surprises = Callable[[LinearGaussian, Filtered, Any], Innovations]
 Outlook = Callable[[LinearGaussian, Filtered, int], Forecast]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import ERROR_RATE, Evidence, difference, rounding
 from remanence.certificates.claims.kalman.kalman import beside
@@ -27,7 +28,6 @@ from remanence.certificates.instances.gaussian_models import (
 from remanence.certificates.oracles import Joint, LeastSquares, weakest
 from remanence.kalman import Filtered, LinearGaussian, Smoothed, backward_transfer, filter, smooth
 from remanence.kalman import sample as draw
-from remanence.validation import Array
 
 Smoother = Callable[[LinearGaussian, Filtered], Smoothed]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, condition, difference, not_applicable, rounding
 from remanence.certificates.instances.data import (
@@ -24,7 +25,6 @@ from remanence.certificates.instances.data import (
 from remanence.certificates.instances.runs import largest, learned, operations, tightest, walked, within, worst_of
 from remanence.methods import APA, ICL, LMS, min_norm
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 
 def buffered_streams(rng: Generator) -> Iterator[Instance]:

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, condition, difference, rounding
 from remanence.certificates.instances.data import independent_streams, stepped_streams
 from remanence.certificates.instances.runs import largest, operations, tightest, walked, within, worst_of
 from remanence.methods import ICL, OGD, ORFit, min_norm
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 
 @claim(

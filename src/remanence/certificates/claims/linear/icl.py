@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, condition, difference, rounding
 from remanence.certificates.instances.data import (
@@ -24,7 +25,6 @@ from remanence.certificates.instances.data import (
 from remanence.certificates.instances.runs import largest, operations, walked, within, worst_of
 from remanence.methods import APA, ICL, ORFit, min_norm
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 
 @claim(

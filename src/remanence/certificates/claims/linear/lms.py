@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, difference, rounding
 from remanence.certificates.instances.data import Generator, Instance, nearly_dependent_rows, unit_rows
 from remanence.certificates.instances.runs import largest, operations, tightest, walked, worst_of
 from remanence.methods import LMS
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 STEPS = (1e-3, 0.5, 1.0, 1.5, 1.999)
 

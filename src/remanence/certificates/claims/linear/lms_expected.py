@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import ERROR_RATE, Evidence, interval, not_applicable, rounding
 from remanence.certificates.instances.data import Generator, Instance, unit_rows, with_cosine
 from remanence.certificates.instances.runs import operations, tightest
 from remanence.methods import LMS, min_norm
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 RUNS = 2000  # independent streams of a statistical certificate
 

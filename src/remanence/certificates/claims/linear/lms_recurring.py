@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, condition, difference, not_applicable
 from remanence.certificates.instances.data import Generator, Instance, graded_rows, unit_rows, with_cosine
@@ -19,7 +20,6 @@ from remanence.errors import NumericalError
 from remanence.methods import LMS, min_norm
 from remanence.methods import step_sizes as steps
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 COSINES = (0.0, 1e-8, -0.5, 0.99, 1 - 1e-6)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, difference, rounding
 from remanence.certificates.instances.data import Generator, Instance, consistent, independent_streams, unit_rows
@@ -19,7 +20,6 @@ from remanence.evaluation import ErrorMatrix, evaluate, metrics
 from remanence.methods import ICL, LMS
 from remanence.methods.protocol import Method
 from remanence.streams import Task
-from remanence.validation import Array
 
 
 def noisy_streams(rng: Generator) -> Iterator[Instance]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, condition, difference, rounding
 from remanence.certificates.claims.rls.rls_phi import phi, state_after
@@ -34,7 +35,6 @@ from remanence.certificates.oracles import LeastSquares, weakest
 from remanence.deep import OWM, GradientProjection
 from remanence.methods import OGD, RLS
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 FAINT = 64  # a direction is taken for rounding below this many units of the inputs' length, see memory/subspace.py
 

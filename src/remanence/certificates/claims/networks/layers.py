@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, condition, difference
 from remanence.certificates.instances.data import Generator, Instance, stepped_streams, unit_rows
@@ -20,7 +21,6 @@ from remanence.kalman import linearized
 from remanence.memory.subspace import Subspace, nothing
 from remanence.methods import OGD, min_norm
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 
 @claim(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, rounding
 from remanence.certificates.instances.data import Generator, Instance
@@ -32,7 +33,6 @@ from remanence.certificates.instances.networks import (
 )
 from remanence.certificates.instances.runs import largest, operations, tightest
 from remanence.deep import OGD
-from remanence.validation import Array
 
 
 def sizeable_tasks(rng: Generator) -> Iterator[Instance]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, condition, difference
 from remanence.certificates.claims.rls.rls import noisy_streams, settings
@@ -35,7 +36,6 @@ from remanence.deep import EBP, EKF, OWM, LinearizedRLS
 from remanence.kalman import LinearGaussian
 from remanence.kalman.streaming import Kalman
 from remanence.methods import RLS
-from remanence.validation import Array
 
 Learner = Callable[..., Any]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, condition, difference
 from remanence.certificates.instances.data import Generator, Instance, independent_streams
@@ -24,7 +25,6 @@ from remanence.certificates.instances.runs import operations, walked, within
 from remanence.deep import ORFit
 from remanence.methods import ICL
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 Learner = Callable[..., Any]
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, difference
 from remanence.certificates.instances.data import Generator, Instance, graded_rows, nearly_dependent_rows, unit_rows
 from remanence.certificates.instances.runs import largest, learned, tightest, walked
 from remanence.certificates.oracles import LeastSquares, weakest
 from remanence.methods import RLS
-from remanence.validation import Array
 
 FORGETTING = (0.5, 0.9, 1.0, 1.1, 2.0)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, difference, rounding
 from remanence.certificates.claims.rls.rls import noisy, noisy_streams, settings
@@ -24,7 +25,6 @@ from remanence.certificates.oracles import LeastSquares
 from remanence.estimators import ContinualClassifier
 from remanence.methods import RLS, LowRankRLS
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 GRANTED = 1e3
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, difference, rounding
 from remanence.certificates.claims.rls.rls import noisy, noisy_streams, settings
@@ -18,7 +19,6 @@ from remanence.certificates.claims.rls.rls_phi import state_after
 from remanence.certificates.instances.data import Generator, Instance, graded_rows, nearly_dependent_rows, unit_rows
 from remanence.certificates.oracles import LeastSquares, weakest
 from remanence.methods import RLS
-from remanence.validation import Array
 
 
 def _loss_allowed(system: LeastSquares) -> float:

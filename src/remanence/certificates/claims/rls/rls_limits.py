@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, condition, difference, rounding
 from remanence.certificates.claims.rls.rls import FORGETTING, noisy_streams, settings
@@ -21,7 +22,6 @@ from remanence.certificates.instances.runs import learned, operations
 from remanence.certificates.oracles import LeastSquares
 from remanence.methods import APA, ICL, RLS, min_norm
 from remanence.methods.protocol import Method
-from remanence.validation import Array
 
 FULL_RANK = ("linearly independent inputs",)
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, difference, rounding
 from remanence.certificates.claims.rls.rls import noisy_streams, settings
 from remanence.certificates.oracles import LeastSquares, weakest
 from remanence.methods import RLS
-from remanence.validation import Array
 
 
 def phi(method: RLS, state: object, system: LeastSquares) -> Array:

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from remanence.arrays import Array
 from remanence.memory.subspace import nothing
-from remanence.validation import Array
 
 
 class VectorGrip:
