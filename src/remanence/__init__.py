@@ -6,6 +6,8 @@ Everything public is named here and loaded when first used, so that importing th
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from remanence import moved as _moved
+
 if TYPE_CHECKING:
     from remanence import certificates, deep, evaluation, kalman, streams
     from remanence.certificates import certify
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from remanence.streams import Task
 
 __version__ = "0.1.0"
+_moved.install()
 
 _HOMES = {
     "APA": "methods",
@@ -59,7 +62,7 @@ _HOMES = {
     "MissingDependency": "errors",
     "NumericalError": "errors",
 }
-_ROOMS = {
+_MODULES = {
     "certificates": "remanence.certificates",
     "deep": "remanence.deep",
     "evaluation": "remanence.evaluation",
@@ -111,8 +114,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(import_module(f"remanence.{_HOMES[name]}"), name)
-    elif name in _ROOMS:
-        value = import_module(_ROOMS[name])
+    elif name in _MODULES:
+        value = import_module(_MODULES[name])
     else:
         raise AttributeError(f"module 'remanence' has no attribute {name!r}")
     globals()[name] = value

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from remanence.arrays import Array
+from remanence.arrays import Array, read_only  # noqa: F401 (read_only: remanence.checks had it)
 from remanence.errors import InputError, NumericalError
 
 try:
