@@ -20,7 +20,7 @@ CLASSES = 10
 
 
 def block(k: int, rows: int, features: int) -> tuple[Array, Array]:
-    """Rows and labels of the k-th row group."""
+    """RowBlock and labels of the k-th row group."""
     rng = np.random.default_rng(k)
     X = rng.standard_normal((rows, features))
     return X, np.abs(X[:, :CLASSES]).argmax(axis=1)
@@ -46,11 +46,13 @@ def learned(path: str, model: str) -> dict[str, float]:
     import resource
 
     import remanence.estimators  # noqa: F401  # (loading the libraries is not reading rows)
-    from remanence.store.jobs.learn import teach
-    from remanence.store.jobs.teach_options import Wishes
+    from remanence.store.jobs.learn import learn_session
+    from remanence.store.jobs.learn_options import LearnOptions
 
     begun, used = time.perf_counter(), time.process_time()
-    report = teach(model, [path], Wishes(label="label"))
+    with learn_session(model, LearnOptions(label="label")) as job:
+        job.learn(path)
+    report = job.report
     return {
         "rows": float(report.total("learned")),
         "seconds": time.process_time() - used,

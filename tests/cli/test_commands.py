@@ -101,12 +101,12 @@ def test_every_stream_is_a_function_of_its_seed(name):
 
 
 def test_the_table_of_methods_is_right_about_what_learn_takes(capsys):
-    from remanence.store.jobs.teach_options import Wishes
+    from remanence.store.jobs.learn_options import LearnOptions
 
     rows = json.loads(call(capsys, "methods", "--json")[1])["methods"]
     taken = [row["learn"] for row in rows if row["learn"]]
     assert "lowrankrls" in taken and len(taken) == len(rm.list_methods())
     for name in taken:
-        assert type(Wishes("kind", method=name).new_learner().method).__name__.lower() == name
+        assert type(LearnOptions("kind", method=name).new_learner().method).__name__.lower() == name
     said = " ".join(call(capsys, "methods")[1].split())
     assert "LowRankRLS *" in said and "only in Python" not in said and "learn --method: every method" in said

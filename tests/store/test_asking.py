@@ -10,13 +10,13 @@ import remanence as rm
 from remanence.store import ModelFile, read, write
 from remanence.store.jobs.evaluate import evaluate_tables
 from remanence.store.jobs.inspect import inspect_file
-from remanence.store.jobs.learn import teach
+from remanence.store.jobs.learn_options import LearnOptions
 from remanence.store.jobs.predict import predict_table
-from remanence.store.jobs.teach_options import Wishes
 from remanence.tables import csv as text
 from remanence.tables import npz as arrays
 from remanence.tables import open_table
 
+from .job_helpers import learn_tables
 from .test_teaching import KIND, sheet
 
 
@@ -26,7 +26,7 @@ def asked(tmp_path, rows, monkeypatch):
     X, y = rows
     monkeypatch.setattr(text, "ROWS_AT_ONCE", 7)
     monkeypatch.setattr(arrays, "ROWS_AT_ONCE", 7)
-    teach(tmp_path / "m", [sheet(tmp_path / "t.csv", X, y)], KIND)
+    learn_tables(tmp_path / "m", [sheet(tmp_path / "t.csv", X, y)], KIND)
     ids = [f"né {k}, {'a' * k}" for k in range(20)]
     columns = {"id": ids, "d": X[:20, 3], "c": X[:20, 2], "b": X[:20, 1], "a": X[:20, 0], "day": [f"0{k}" for k in ids]}
     with (tmp_path / "new.csv").open("w", newline="") as file:
@@ -70,7 +70,7 @@ def test_arrays_and_vectors_are_handed_on(tmp_path, rows):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     X, y = rows
     np.savez(tmp_path / "t.npz", X=X, kind=y, id=np.arange(60))
-    teach(tmp_path / "m", [tmp_path / "t.npz"], Wishes("kind", ignored=("id",)))
+    learn_tables(tmp_path / "m", [tmp_path / "t.npz"], LearnOptions("kind", ignored=("id",)))
     expected = rm.load(tmp_path / "m").predict(X)
     for ending in ("npz", "csv", "parquet"):
         predict_table(tmp_path / "m", tmp_path / "t.npz", tmp_path / f"o.{ending}")
@@ -79,7 +79,7 @@ def test_arrays_and_vectors_are_handed_on(tmp_path, rows):
     assert (np.load(tmp_path / "o.npz")["X"] == X).all()
     table = pa.table({"v": pa.array(list(X), pa.list_(pa.float64())), "kind": y.astype(str), "when": [None] + [5] * 59})
     pq.write_table(table, tmp_path / "v.parquet", row_group_size=40)
-    teach(tmp_path / "mv", [tmp_path / "v.parquet"], Wishes("kind", ignored=("when",)))
+    learn_tables(tmp_path / "mv", [tmp_path / "v.parquet"], LearnOptions("kind", ignored=("when",)))
     for ending in ("npz", "csv", "parquet"):
         predict_table(tmp_path / "mv", tmp_path / "v.parquet", tmp_path / f"v_o.{ending}")
         assert (column(tmp_path / f"v_o.{ending}", "predicted").astype(int) == expected).all()
@@ -116,7 +116,7 @@ def test_a_refused_question_writes_nothing(asked, tmp_path):
 def test_a_regressor_of_several_targets_names_them(tmp_path, rows):
     X, _ = rows
     path = sheet(tmp_path / "t.csv", X, X[:, 0].tolist(), label="u", v=(2 * X[:, 1]).tolist())
-    teach(tmp_path / "m", [path], Wishes(targets=("u", "v"), settings={"ridge": 1e-12}))
+    learn_tables(tmp_path / "m", [path], LearnOptions(targets=("u", "v"), settings={"ridge": 1e-12}))
     predict_table(tmp_path / "m", path, tmp_path / "o.csv")
     np.testing.assert_allclose(column(tmp_path / "o.csv", "predicted_v").astype(float), 2 * X[:, 1], atol=1e-9)
     found = evaluate_tables(tmp_path / "m", [path])
@@ -130,7 +130,7 @@ def test_errors_of_a_regressor_are_those_of_scikit_learn(tmp_path, rows, monkeyp
     t = np.sin(3 * X[:, 0]) + 50
     monkeypatch.setattr(text, "ROWS_AT_ONCE", 7)
     path = sheet(tmp_path / "t.csv", X, t.tolist(), label="t")
-    teach(tmp_path / "m", [path], Wishes(targets=("t",)))
+    learn_tables(tmp_path / "m", [path], LearnOptions(targets=("t",)))
     guess = rm.load(tmp_path / "m").predict(X)
     found = evaluate_tables(tmp_path / "m", [path]).errors["t"]
     expected = {
@@ -211,7 +211,7 @@ def test_certificates_fail_where_something_is_wrong(asked, tmp_path):
 def test_the_condition_is_that_of_the_root_with_its_prior(tmp_path, rows):
     X, y = rows
     X = X * [1, 1e3, 1e-3, 1]
-    teach(tmp_path / "m", [sheet(tmp_path / "t.csv", X, y)], KIND)
+    learn_tables(tmp_path / "m", [sheet(tmp_path / "t.csv", X, y)], KIND)
     ones = np.column_stack([np.ones(60), X - X.mean(axis=0)])
     rows_and_prior = np.vstack([ones, np.diag([1e-9, 1, 1, 1, 1])])
     exact = np.linalg.cond(np.linalg.qr(rows_and_prior)[1], 1)
@@ -229,7 +229,7 @@ def test_other_learners_can_be_looked_into_as_far_as_they_go(tmp_path, rows):
     assert found["rows"] == 60 and found["classes"] == [0, 1, 2] and not found["certificates"]
     write(tmp_path / "empty", ModelFile(rm.ContinualRegressor()))
     assert inspect_file(tmp_path / "empty").to_dict()["rows"] == 0
-    teach(tmp_path / "lms", [sheet(tmp_path / "t.csv", X, y)], Wishes("kind", method="lms"))
+    learn_tables(tmp_path / "lms", [sheet(tmp_path / "t.csv", X, y)], LearnOptions("kind", method="lms"))
     status = {c.name: c.status for c in inspect_file(tmp_path / "lms").certificates}
     assert status == {"ledger": "does not apply", "class-counts": "holds"}
     content = bytearray((tmp_path / "lms").read_bytes())

@@ -5,13 +5,12 @@ import pytest
 
 import remanence as rm
 from remanence.store import read
-from remanence.store.jobs.learn import teach
+from remanence.store.jobs.learn_options import LearnOptions
 from remanence.store.jobs.merge import merge_files
 from remanence.store.jobs.predict import predict_table
-from remanence.store.jobs.teach_options import Wishes
-from remanence.store.jobs.unlearn import unlearn_tables
 from remanence.tables import csv as text
 
+from .job_helpers import learn_tables, unlearn_tables
 from .test_teaching import KIND, joint, same, sheet
 
 
@@ -22,7 +21,7 @@ def site(tmp_path, rows):
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
     home.mkdir(), elsewhere.mkdir()
     files = [sheet(home / f"{k}.csv", X[20 * k : 20 * k + 20], y[20 * k : 20 * k + 20]) for k in range(3)]
-    teach(home / "m", files, KIND)
+    learn_tables(home / "m", files, KIND)
     return home / "m", files, elsewhere
 
 
@@ -35,7 +34,7 @@ def test_a_file_goes_out_as_if_it_had_never_been_learned(site, rows):
     assert rm.load(m).n_seen_ == 40 == read(m).ledger.rows()
     again = unlearn_tables(m, [files[1]])
     assert (again.total("unlearned"), again.total("skipped")) == (0, 20)
-    assert teach(m, files).to_dict()["learned"] == 20
+    assert learn_tables(m, files).to_dict()["learned"] == 20
     same(rm.load(m), joint(X, y), X)
 
 
@@ -55,7 +54,7 @@ def test_rows_of_a_learned_file_go_out_and_the_rest_of_it_after_them(site, rows,
     left = np.setdiff1d(np.arange(20, 60), [33])
     same(rm.load(m), joint(X[left], y[left]), X)
     assert read(m).ledger.rows() == 39 == rm.load(m).n_seen_
-    teach(m, [files[0]])  # and back: the customer's rows with it, so that they must go once more
+    learn_tables(m, [files[0]])  # and back: the customer's rows with it, so that they must go once more
     assert unlearn_tables(m, [sheet(elsewhere / "two.csv", X[[5, 7]], y[[5, 7]])]).total("unlearned") == 2
     assert read(m).ledger.rows() == 57
 
@@ -66,7 +65,7 @@ def test_what_came_back_goes_out_again(site, rows):
     customer = sheet(elsewhere / "customer.csv", X[[5, 7]], y[[5, 7]])
     unlearn_tables(m, [customer])
     unlearn_tables(m, [files[0]])
-    teach(m, [files[0]])
+    learn_tables(m, [files[0]])
     assert unlearn_tables(m, [customer]).total("unlearned") == 2
     left = np.setdiff1d(np.arange(60), [5, 7])
     same(rm.load(m), joint(X[left], y[left]), X)
@@ -76,7 +75,7 @@ def test_a_row_that_is_there_twice_goes_out_twice(tmp_path, rows):
     X, y = rows
     twice = sheet(tmp_path / "twice.csv", X[[0, 1, 0, 2, 3]], y[[0, 1, 0, 2, 3]])
     one = sheet(tmp_path / "one.csv", X[[0]], y[[0]])
-    teach(tmp_path / "m", [twice], KIND)
+    learn_tables(tmp_path / "m", [twice], KIND)
     assert unlearn_tables(tmp_path / "m", [one]).total("unlearned") == 2
     assert unlearn_tables(tmp_path / "m", [one]).total("unlearned") == 0
     same(rm.load(tmp_path / "m"), joint(X[1:4], y[1:4]), X)
@@ -124,7 +123,7 @@ def test_everything_can_go_and_come_back(site, rows):
     assert read(m).ledger.rows() == 0
     with pytest.raises(rm.InputError, match="teach it first"):
         predict_table(m, files[0], m.with_name("o.csv"))
-    teach(m, files)
+    learn_tables(m, files)
     same(rm.load(m), joint(X, y), X)
 
 
@@ -134,7 +133,7 @@ def test_rows_dropped_for_what_they_miss_do_not_go_out(tmp_path, rows):
     holes = X[30:].copy()
     holes[3, 2] = np.nan
     second = sheet(tmp_path / "1.csv", holes, y[30:])
-    teach(tmp_path / "m", [first, second], KIND, drop=True)
+    learn_tables(tmp_path / "m", [first, second], KIND, drop=True)
     assert rm.load(tmp_path / "m").n_seen_ == 59
     assert unlearn_tables(tmp_path / "m", [second]).total("unlearned") == 29
     same(rm.load(tmp_path / "m"), joint(X[:30], y[:30]), X)
@@ -143,12 +142,12 @@ def test_rows_dropped_for_what_they_miss_do_not_go_out(tmp_path, rows):
 def test_what_fades_cannot_be_taken_back(tmp_path, rows):
     X, y = rows
     path = sheet(tmp_path / "0.csv", X, y)
-    for wishes, words in (
-        (Wishes("kind", settings={"forget": 0.99}), "forget=1"),
-        (Wishes("kind", method="lms"), "use RLS"),
+    for options, words in (
+        (LearnOptions("kind", settings={"forget": 0.99}), "forget=1"),
+        (LearnOptions("kind", method="lms"), "use RLS"),
     ):
         m = tmp_path / words
-        teach(m, [path], wishes)
+        learn_tables(m, [path], options)
         before = m.read_bytes()
         with pytest.raises(rm.InputError, match=words):
             unlearn_tables(m, [path])
@@ -159,20 +158,20 @@ def test_a_regressor_forgets_too(tmp_path, rows):
     X, _ = rows
     t = np.sin(X[:, 0])
     files = [sheet(tmp_path / f"{k}.csv", X[30 * k :][:30], t[30 * k :][:30].tolist(), label="t") for k in range(2)]
-    teach(tmp_path / "m", files, Wishes(targets=("t",)))
+    learn_tables(tmp_path / "m", files, LearnOptions(targets=("t",)))
     unlearn_tables(tmp_path / "m", [files[0]])
     direct = rm.ContinualRegressor().fit(X[30:], t[30:])
     np.testing.assert_allclose(rm.load(tmp_path / "m").predict(X), direct.predict(X), atol=1e-12)
     unlearn_tables(tmp_path / "m", [files[1]])
-    teach(tmp_path / "m", [files[1]])
+    learn_tables(tmp_path / "m", [files[1]])
     np.testing.assert_allclose(rm.load(tmp_path / "m").predict(X), direct.predict(X), atol=1e-12)
 
 
 # Merging
 
 
-def taught(path, data, wishes=KIND):
-    teach(path, data, wishes)
+def taught(path, data, options=KIND):
+    learn_tables(path, data, options)
     return path
 
 
@@ -187,7 +186,7 @@ def test_models_of_two_sites_are_the_model_of_both(tmp_path, site, rows):
     ledger = read(tmp_path / "both").ledger
     assert [(e.name, e.action) for e in ledger] == [("0.csv", "learned"), ("1.csv", "merged"), ("2.csv", "merged")]
     assert ledger.rows() == 59 == rm.load(tmp_path / "both").n_seen_ == merged.learner.n_seen_
-    assert teach(tmp_path / "both", files).total("learned") == 0
+    assert learn_tables(tmp_path / "both", files).total("learned") == 0
     unlearn_tables(tmp_path / "both", [files[1]])  # but for the row that is out already
     left = np.r_[0:20, 40:60]
     same(rm.load(tmp_path / "both"), joint(X[left], y[left]), X)
@@ -214,14 +213,14 @@ def test_models_that_were_taught_otherwise_are_refused(tmp_path, site, rows):
     _, files, elsewhere = site
     X, y = rows
     a = taught(tmp_path / "a", files[:1])
-    for name, wishes, data, words in (
-        ("ridge", Wishes("kind", settings={"ridge": 2}), files[1], "same features"),
+    for name, options, data, words in (
+        ("ridge", LearnOptions("kind", settings={"ridge": 2}), files[1], "same features"),
         ("order", KIND, sheet(elsewhere / "o.csv", X, y, names="dcba"), "same columns in the same order"),
         ("names", KIND, sheet(elsewhere / "n.csv", X, y, names="efgh"), "the same columns"),
         ("kind", KIND, sheet(elsewhere / "t.csv", X, ["x", "y"] * 30), "kind of label"),
-        ("label", Wishes("klass"), sheet(elsewhere / "l.csv", X, y, label="klass"), "the same label"),
+        ("label", LearnOptions("klass"), sheet(elsewhere / "l.csv", X, y, label="klass"), "the same label"),
     ):
-        b = taught(tmp_path / name, [data], wishes)
+        b = taught(tmp_path / name, [data], options)
         with pytest.raises(rm.InputError, match=words):
             merge_files([a, b], tmp_path / "both")
     assert not (tmp_path / "both").exists()

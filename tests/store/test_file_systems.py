@@ -12,10 +12,10 @@ import pytest
 
 import remanence as rm
 from remanence.files import remove_abandoned, write_atomically
-from remanence.store.jobs.learn import teach
 from remanence.store.jobs.predict import predict_table
 from remanence.tables import open_table
 
+from .job_helpers import learn_tables
 from .test_teaching import KIND, sheet
 
 
@@ -141,7 +141,7 @@ def test_a_read_only_model_is_not_replaced(model, small):
 
 @pytest.fixture
 def asked(tmp_path, rows):
-    teach(tmp_path / "m", [sheet(tmp_path / "t.csv", *rows)], KIND)
+    learn_tables(tmp_path / "m", [sheet(tmp_path / "t.csv", *rows)], KIND)
     return tmp_path / "m", tmp_path / "t.csv", tmp_path / "o.csv"
 
 

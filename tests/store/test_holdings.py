@@ -6,7 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remanence.store.jobs.holdings import Available, Holdings, carried_out, lost_places, may_hold, plan_removal, settled
+from remanence.store.jobs.holdings import (
+    Available,
+    Holdings,
+    apply_removal,
+    lost_places,
+    may_hold,
+    plan_removal,
+    resolve_trusted,
+)
 from remanence.store.ledger import Entry, content_fingerprint
 
 ROWS = st.lists(st.integers(0, 5), min_size=1, max_size=5).map(tuple)
@@ -51,7 +59,7 @@ def test_every_copy_goes_out_and_nothing_else(pieces, requests):
             assert lost_places(plan, piece(asked)) == [i for i, r in enumerate(asked) if not _found(plan, r)]
             continue
         before = inside(held, pieces)
-        held = carried_out(held, plan, [piece(asked)], [[]])
+        held = apply_removal(held, plan, [piece(asked)], [[]])
         after = inside(held, pieces)
         assert before - after == Counter({int(k): int(n) for k, n in zip(plan.keys, plan.copies, strict=True) if n})
         assert held.ledger.rows() == after.total() == sum(map(held.rows_in, held.ledger.in_force()))
@@ -74,14 +82,14 @@ def test_rows_on_trust_are_found_when_their_piece_is_back(content, other, data):
         return
     plan = plan_removal(held, [piece(asked)], [])
     assert plan.lost.all() and [e.name for e in plan.unsearched] == [repr(content)]
-    held = carried_out(held, plan, [piece(asked)], [lost_places(plan, piece(asked))])
+    held = apply_removal(held, plan, [piece(asked)], [lost_places(plan, piece(asked))])
     assert held.rows_loose() == len(asked) and held.ledger.rows() == len(content) - len(asked)
     held = learned(held, (*other, 9))
-    same, missing = settled(held, [piece(content)])
+    same, missing = resolve_trusted(held, [piece(content)])
     assert same.rows_loose() == len(asked) and [e.name for e in missing] == [repr(asked)]
     assert may_hold(same, plan_removal(same, [piece(content)], []), missing) == missing
     assert not may_hold(same, plan_removal(same, [piece((*other, 9))], []), missing)
-    found, missing = settled(held, [piece(content), piece(asked), piece((*other, 9))])
+    found, missing = resolve_trusted(held, [piece(content), piece(asked), piece((*other, 9))])
     assert not missing and not found.loose and found.rows_loose() == 0
     assert inside(found, [content]) == Counter(content) - Counter(asked)
     merged = Holdings().merge(held)

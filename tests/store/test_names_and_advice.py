@@ -5,18 +5,18 @@ import pytest
 
 import remanence as rm
 from remanence.store import read
-from remanence.store.jobs.learn import teach
-from remanence.store.jobs.teach_options import Wishes
+from remanence.store.jobs.learn_options import LearnOptions
 
+from .job_helpers import learn_tables
 from .test_teaching import KIND, sheet
 
 
 def test_a_model_taught_from_tables_knows_its_columns_in_python(tmp_path, rows):
     pd = pytest.importorskip("pandas")
     X, y = rows
-    for wishes in (KIND, Wishes("kind", features="random:20")):
-        m = tmp_path / f"m{wishes.features}"
-        teach(m, [sheet(tmp_path / "t.csv", X, y)], wishes)
+    for options in (KIND, LearnOptions("kind", features="random:20")):
+        m = tmp_path / f"m{options.features}"
+        learn_tables(m, [sheet(tmp_path / "t.csv", X, y)], options)
         assert "feature_names_in_" not in vars(read(m).learner)  # (as in files that were written before)
         model = rm.load(m)
         frame = pd.DataFrame(X, columns=list("abcd"))
@@ -33,7 +33,7 @@ def test_a_column_without_a_name_is_refused(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(",a,kind\n0,1.5,x\n1,2.5,y\n")
     with pytest.raises(rm.InputError, match=r"a name for every column of t\.csv"):
-        teach(tmp_path / "m", [path], KIND)
+        learn_tables(tmp_path / "m", [path], KIND)
 
 
 @pytest.mark.parametrize("name", ["id", "Index", "customer_id"])
@@ -41,24 +41,24 @@ def test_a_column_without_a_name_is_refused(tmp_path):
 def test_a_column_that_counts_the_rows_is_told(tmp_path, name, first):
     path = tmp_path / "t.csv"
     path.write_text(f"{name},a,n,kind\n" + "".join(f"{i + first},{i * i},{i},{'xy'[i % 2]}\n" for i in range(9)))
-    report = teach(tmp_path / "m", [path], KIND)
+    report = learn_tables(tmp_path / "m", [path], KIND)
     assert len(report.warnings) == 1 and repr(name) in report.warnings[0]
     path.write_text(path.read_text() + "99,1,1,x\n")
-    assert not teach(tmp_path / "m", [path], again=True).warnings  # only at first sight
-    assert not teach(tmp_path / "other", [path], KIND).warnings
+    assert not learn_tables(tmp_path / "m", [path], again=True).warnings  # only at first sight
+    assert not learn_tables(tmp_path / "other", [path], KIND).warnings
 
 
 def test_a_missing_column_is_told_with_the_names_that_matter(tmp_path):
     path = tmp_path / "Xy.npz"
     np.savez(path, X=np.zeros((3, 40)), labels=np.arange(3), weight=np.ones(3))
     with pytest.raises(rm.InputError, match=r"'label'.*did you mean 'labels'\?.*'X0'.*'weight'"):
-        teach(tmp_path / "m", [path], Wishes("label"))
+        learn_tables(tmp_path / "m", [path], LearnOptions("label"))
 
 
 def test_a_damaged_or_newer_file_of_ours_is_not_overwritten(tmp_path, rows):
     X, y = rows
     m = tmp_path / "m"
-    teach(m, [sheet(tmp_path / "t.csv", X, y)], KIND)
+    learn_tables(m, [sheet(tmp_path / "t.csv", X, y)], KIND)
     good, model = m.read_bytes(), rm.load(m)
     newer = good.replace(b'"format":"1"', b'"format":"9"')
     assert newer != good

@@ -6,16 +6,15 @@ import pytest
 import remanence as rm
 from remanence.store import read
 from remanence.store.jobs.inspect import inspect_file
-from remanence.store.jobs.learn import teach
+from remanence.store.jobs.learn_options import LearnOptions
 from remanence.store.jobs.merge import merge_files
-from remanence.store.jobs.teach_options import Wishes
-from remanence.store.jobs.unlearn import unlearn_tables
 from remanence.store.model_file import describe
 
+from .job_helpers import learn_tables, unlearn_tables
 from .test_teaching import sheet
 
-T = Wishes(targets=("t",))
-PIECES = Wishes(targets=("t",), undo="pieces")
+T = LearnOptions(targets=("t",))
+PIECES = LearnOptions(targets=("t",), undo="pieces")
 
 
 @pytest.fixture
@@ -47,7 +46,7 @@ def status(m):
 def test_a_mishap_goes_out_to_the_promise_or_is_refused(mishap, power):
     m, good, glitch, never, _ = mishap
     wild = glitch(10.0**power)
-    teach(m, [good[0], wild, good[1]], T)
+    learn_tables(m, [good[0], wild, good[1]], T)
     before = m.read_bytes()
     try:
         unlearn_tables(m, [wild])
@@ -66,7 +65,7 @@ def test_a_mishap_goes_out_to_the_promise_or_is_refused(mishap, power):
 def test_with_pieces_a_mishap_leaves_no_trace(mishap, power):
     m, good, glitch, never, X = mishap
     wild = glitch(10.0**power)
-    teach(m, [good[0], wild, good[1]], PIECES)
+    learn_tables(m, [good[0], wild, good[1]], PIECES)
     assert read(m).pieces.keys() == read(m).ledger.in_force().keys()
     unlearn_tables(m, [wild])
     assert far(m, never) < 1e-12
@@ -78,7 +77,7 @@ def test_with_pieces_a_mishap_leaves_no_trace(mishap, power):
 def test_rows_of_a_piece_touch_that_piece_only(mishap, tmp_path):
     m, good, glitch, _, X = mishap
     wild = glitch(1e10)
-    teach(m, [good[0], wild, good[1]], PIECES)
+    learn_tables(m, [good[0], wild, good[1]], PIECES)
     lines = good[0].read_text().splitlines(True)
     (tmp_path / "part.csv").write_text("".join([lines[0], *lines[3:9]]))
     kept = read(m).pieces
@@ -98,21 +97,21 @@ def _targets(good):
 
 def test_pieces_are_a_setting_of_the_model(mishap, tmp_path):
     m, good, _, _, _ = mishap
-    teach(m, good[:1], PIECES)
+    learn_tables(m, good[:1], PIECES)
     plain = tmp_path / "plain"
-    teach(plain, good[1:], T)
+    learn_tables(plain, good[1:], T)
     assert (
         describe(m).ledger.rows() == 200 and b'"format":"2"' in m.read_bytes() and b'"format":"1"' in plain.read_bytes()
     )
     with pytest.raises(rm.InputError, match=r"--undo none, got --undo pieces"):
-        teach(plain, good[:1], PIECES)
+        learn_tables(plain, good[:1], PIECES)
     with pytest.raises(rm.InputError, match="one of each"):
         merge_files([m, plain], tmp_path / "both")
-    for other in (Wishes(targets=("t",), undo="pieces", method="lms"), Wishes(targets=("t",), undo="rows")):
+    for other in (LearnOptions(targets=("t",), undo="pieces", method="lms"), LearnOptions(targets=("t",), undo="rows")):
         with pytest.raises(rm.InputError, match=r"RLS with forget=1|pieces"):
-            teach(tmp_path / "other", good, other)
+            learn_tables(tmp_path / "other", good, other)
     second = tmp_path / "second"
-    teach(second, good[1:], PIECES)
+    learn_tables(second, good[1:], PIECES)
     merged = merge_files([m, second], tmp_path / "both")
     assert [p.n_seen_ for p in read(tmp_path / "both").pieces.values()] == [200, 200]
     assert merged.learner.n_seen_ == 400
@@ -126,7 +125,7 @@ def test_pieces_that_do_not_belong_are_refused(mishap):
     from remanence.store import write
 
     m, good, _, _, _ = mishap
-    teach(m, good, PIECES)
+    learn_tables(m, good, PIECES)
     model = read(m)
     one = dict(list(model.pieces.items())[:1])
     for pieces, words in ((one, "pieces of 400 rows"), ({"0" * 64: model.learner}, "that the ledger has")):

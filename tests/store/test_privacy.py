@@ -167,19 +167,19 @@ def test_a_pair_is_written_without_rows_that_wait_and_stays_as_it_is(name):
 @pytest.mark.parametrize("first", [1, 30])
 def test_the_command_keeps_no_row(tmp_path, first):
     """Pieces are settled one by one, so that when a file is written does not show in the numbers."""
-    from remanence.store.jobs.learn import lesson
-    from remanence.store.jobs.teach_options import Wishes
+    from remanence.store.jobs.learn import learn_session
+    from remanence.store.jobs.learn_options import LearnOptions
 
     X, y = table(7, 40, 3)
     for i, part in enumerate((slice(0, first), slice(first, 40))):
         rows = np.column_stack([X[part], y[part]])
         np.savetxt(tmp_path / f"{i}.csv", rows, delimiter=",", header="a,b,c,t", comments="", fmt="%.17g")
-    with lesson(tmp_path / "one.safetensors", Wishes(targets=("t",))) as teaching:
+    with learn_session(tmp_path / "one.safetensors", LearnOptions(targets=("t",))) as teaching:
         teaching.learn(tmp_path / "0.csv")
-        teaching.work.took = 1e9  # writing would take too long now
+        teaching.session.write_seconds = 1e9  # writing would take too long now
         teaching.learn(tmp_path / "1.csv")
     for i in range(2):
-        with lesson(tmp_path / "two.safetensors", Wishes(targets=("t",))) as teaching:
+        with learn_session(tmp_path / "two.safetensors", LearnOptions(targets=("t",))) as teaching:
             teaching.learn(tmp_path / f"{i}.csv")
     one, two = (rm.load(tmp_path / f"{name}.safetensors") for name in ("one", "two"))
     assert one.coef_.tobytes() == two.coef_.tobytes() and one.offset_.tobytes() == two.offset_.tobytes()

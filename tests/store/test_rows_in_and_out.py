@@ -6,13 +6,12 @@ import pytest
 import remanence as rm
 from remanence.store import read
 from remanence.store.jobs.inspect import inspect_file
-from remanence.store.jobs.learn import teach
 from remanence.store.jobs.merge import merge_files
-from remanence.store.jobs.unlearn import unlearn_tables
 from remanence.tables import csv as text
 from remanence.tables import npz as arrays
 from remanence.tables import parquet
 
+from .job_helpers import learn_tables, unlearn_tables
 from .test_teaching import KIND, joint, same, sheet
 
 CUSTOMER = [3, 5, 7, 11, 13]
@@ -46,10 +45,10 @@ def without(which, *gone):
 
 def test_rows_that_came_back_go_out_and_only_what_is_out_is_called_out(place, rows):
     m, write = place
-    teach(m, [write("jan.csv", range(20))], KIND)
+    learn_tables(m, [write("jan.csv", range(20))], KIND)
     customer = write("customer.csv", CUSTOMER)
     assert unlearn_tables(m, [customer]).total("unlearned") == 5
-    teach(m, [write("feb.csv", [*CUSTOMER[:3], *range(20, 40)])])
+    learn_tables(m, [write("feb.csv", [*CUSTOMER[:3], *range(20, 40)])])
     report = unlearn_tables(m, [customer])
     assert (report.total("unlearned"), report.total("skipped")) == (3, 2)
     holds(m, rows, without(range(40), *CUSTOMER))
@@ -59,11 +58,11 @@ def test_rows_that_came_back_go_out_and_only_what_is_out_is_called_out(place, ro
 
 def test_rows_are_not_called_out_where_they_may_have_come_back(place, rows):
     m, write = place
-    teach(m, [write("jan.csv", range(20))], KIND)
+    learn_tables(m, [write("jan.csv", range(20))], KIND)
     customer = write("customer.csv", CUSTOMER)
     unlearn_tables(m, [customer])
     feb = write("feb.csv", [*CUSTOMER, *range(20, 40)])
-    teach(m, [feb])
+    learn_tables(m, [feb])
     feb.rename(feb.with_name("elsewhere.csv"))
     before = m.read_bytes()
     with pytest.raises(rm.InputError, match=r"5 rows of customer\.csv.*not at hand.*feb\.csv"):
@@ -75,7 +74,7 @@ def test_rows_are_not_called_out_where_they_may_have_come_back(place, rows):
 
 def test_rows_that_are_out_are_called_out_whatever_file_asks(place, rows):
     m, write = place
-    teach(m, [write("jan.csv", range(20)), write("feb.csv", range(20, 40))], KIND)
+    learn_tables(m, [write("jan.csv", range(20)), write("feb.csv", range(20, 40))], KIND)
     unlearn_tables(m, [write("customer.csv", CUSTOMER)])
     report = unlearn_tables(m, [write("other.csv", [5, 3])])  # out as rows of jan.csv
     assert (report.total("unlearned"), report.total("skipped")) == (0, 2)
@@ -91,8 +90,8 @@ def test_rows_that_are_out_are_called_out_whatever_file_asks(place, rows):
 
 def test_every_copy_of_a_row_goes_out(place, rows):
     m, write = place
-    teach(m, [write("jan.csv", range(20)), write("both.csv", [*CUSTOMER, 3, *range(20, 40)])], KIND)
-    teach(m, [m.with_name("jan.csv")], again=True)
+    learn_tables(m, [write("jan.csv", range(20)), write("both.csv", [*CUSTOMER, 3, *range(20, 40)])], KIND)
+    learn_tables(m, [m.with_name("jan.csv")], again=True)
     customer = write("customer.csv", CUSTOMER)
     assert unlearn_tables(m, [customer]).total("unlearned") == 16
     left = [*without(range(20), *CUSTOMER), *without(range(20), *CUSTOMER), *range(20, 40)]
@@ -105,16 +104,16 @@ def test_every_copy_of_a_row_goes_out(place, rows):
 def test_a_whole_file_takes_its_copies_in_other_files_along(place, rows):
     m, write = place
     files = [write("jan.csv", range(20)), write("both.csv", range(10, 30)), write("rest.csv", range(30, 40))]
-    teach(m, files, KIND)
+    learn_tables(m, files, KIND)
     assert unlearn_tables(m, files[:1]).total("unlearned") == 30
     holds(m, rows, range(20, 40))
-    assert teach(m, files[:1]).total("learned") == 20
+    assert learn_tables(m, files[:1]).total("learned") == 20
     holds(m, rows, range(40))
 
 
 def test_pieces_that_are_not_at_hand_are_named(place, rows):
     m, write = place
-    teach(m, [write("jan.csv", range(20)), write("both.csv", [*CUSTOMER, *range(20, 40)])], KIND)
+    learn_tables(m, [write("jan.csv", range(20)), write("both.csv", [*CUSTOMER, *range(20, 40)])], KIND)
     m.with_name("both.csv").rename(m.with_name("away"))
     customer = write("customer.csv", CUSTOMER)
     report = unlearn_tables(m, [customer])
@@ -132,7 +131,7 @@ def test_pieces_that_are_not_at_hand_are_named(place, rows):
 def trusted(place):
     """Customer's rows taken out on trust, as jan.csv was away; it is back now."""
     m, write = place
-    teach(m, [write("jan.csv", range(20)), write("mar.csv", range(20, 40))], KIND)
+    learn_tables(m, [write("jan.csv", range(20)), write("mar.csv", range(20, 40))], KIND)
     m.with_name("jan.csv").rename(m.with_name("away"))
     customer = write("customer.csv", CUSTOMER)
     assert unlearn_tables(m, [customer], trust=True).total("unlearned") == 5
@@ -169,7 +168,7 @@ def test_where_rows_out_on_trust_are_not_at_hand_nothing_else_goes_out_of_older_
         with pytest.raises(rm.InputError, match=r"customer\.csv"):
             unlearn_tables(m, [asked])
         assert m.read_bytes() == before
-    teach(m, [write("new.csv", range(40, 50))])
+    learn_tables(m, [write("new.csv", range(40, 50))])
     assert unlearn_tables(m, [m.with_name("new.csv")]).total("unlearned") == 10  # they cannot be in here
     copy = hidden.rename(hidden.with_name("copy.csv"))
     assert unlearn_tables(m, [m.with_name("jan.csv")], sources=[copy]).total("unlearned") == 15
@@ -179,7 +178,7 @@ def test_where_rows_out_on_trust_are_not_at_hand_nothing_else_goes_out_of_older_
 def test_rows_out_on_trust_stay_so_in_a_merged_model(trusted, rows):
     m, write, _ = trusted
     other = m.with_name("other")
-    teach(other, [write("new.csv", range(40, 60))], KIND)
+    learn_tables(other, [write("new.csv", range(40, 60))], KIND)
     both = m.with_name("all")
     merge_files([other, m], both)
     holds(both, rows, without(range(60), *CUSTOMER))
@@ -205,7 +204,7 @@ def between(monkeypatch, change, name="t"):
 
         return hashed
 
-    for kind in (text.TextPiece, arrays.ArrayPiece, parquet.ParquetPiece):
+    for kind in (text.CsvPiece, arrays.NpzPiece, parquet.ParquetPiece):
         monkeypatch.setattr(kind, "fingerprint", changing(kind.fingerprint))
 
 
@@ -244,18 +243,18 @@ def test_a_file_that_is_replaced_after_it_was_hashed_is_refused_or_known_by_what
     X, y = rows
     m, path = tmp_path / "m", written(tmp_path / f"t.{ending}", X[:20], y[:20])
     if known:
-        teach(m, [written(tmp_path / f"0.{ending}", X[40:], y[40:])], KIND)
+        learn_tables(m, [written(tmp_path / f"0.{ending}", X[40:], y[40:])], KIND)
     before = m.read_bytes() if known else None
     between(monkeypatch, replaced(rows))
     if ending == "npz":  # (it is in memory as a whole before it is hashed)
-        teach(m, [path], KIND)
-        assert teach(m, [written(tmp_path / "again.npz", X[:20], y[:20])]).total("skipped") == 20
+        learn_tables(m, [path], KIND)
+        assert learn_tables(m, [written(tmp_path / "again.npz", X[:20], y[:20])]).total("skipped") == 20
         return
     with pytest.raises(rm.InputError, match=rf"t\.{ending} changed while it was being read"):
-        teach(m, [path], KIND)
+        learn_tables(m, [path], KIND)
     assert (m.read_bytes() if m.exists() else None) == before
-    assert teach(m, [path], KIND).total("learned") == 20
-    assert teach(m, [path], KIND).total("skipped") == 20
+    assert learn_tables(m, [path], KIND).total("learned") == 20
+    assert learn_tables(m, [path], KIND).total("skipped") == 20
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["first", "later"])
@@ -263,13 +262,13 @@ def test_a_file_that_is_appended_to_after_it_was_hashed_is_refused(tmp_path, row
     X, y = rows
     m, path = tmp_path / "m", written(tmp_path / "t.csv", X[:20], y[:20])
     if known:
-        teach(m, [written(tmp_path / "0.csv", X[40:], y[40:])], KIND)
+        learn_tables(m, [written(tmp_path / "0.csv", X[40:], y[40:])], KIND)
     before = m.read_bytes() if known else None
     between(monkeypatch, appended)
     with pytest.raises(rm.InputError, match=r"t\.csv changed while it was being read"):
-        teach(m, [path], KIND)
+        learn_tables(m, [path], KIND)
     assert (m.read_bytes() if m.exists() else None) == before
-    assert teach(m, [path], KIND).total("learned") == 21
+    assert learn_tables(m, [path], KIND).total("learned") == 21
 
 
 @pytest.mark.parametrize("part", [False, True], ids=["whole", "part"])
@@ -277,7 +276,7 @@ def test_unlearning_refuses_a_file_that_changes_meanwhile(tmp_path, rows, monkey
     X, y = rows
     files = [written(tmp_path / f"{name}.csv", X[20 * k :][:20], y[20 * k :][:20]) for k, name in enumerate("01t")]
     m = tmp_path / "m"
-    teach(m, files, KIND)
+    learn_tables(m, files, KIND)
     asked = written(tmp_path / "part.csv", X[40:43], y[40:43]) if part else tmp_path / "t.csv"
     before = m.read_bytes()
     between(monkeypatch, replaced(rows))
@@ -293,10 +292,10 @@ def test_a_header_that_changes_after_it_was_read_is_refused(tmp_path, rows, monk
     def swapped(table):
         path.write_text(path.read_text().replace("x0,x1", "x1,x0", 1))
 
-    opened = text.TextTable.pieces
-    monkeypatch.setattr(text.TextTable, "pieces", lambda self: (swapped(self), opened(self))[1])
+    opened = text.CsvTable.pieces
+    monkeypatch.setattr(text.CsvTable, "pieces", lambda self: (swapped(self), opened(self))[1])
     with pytest.raises(rm.InputError, match=r"t\.csv changed while it was being read"):
-        teach(tmp_path / "m", [path], KIND)
+        learn_tables(tmp_path / "m", [path], KIND)
 
 
 # Parquet files of equal row groups
@@ -310,17 +309,17 @@ def test_equal_row_groups_count_as_often_as_they_stand_there(tmp_path, rows):
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({**columns, "kind": y[twice]}), path, row_group_size=10)
     m, other = tmp_path / "m", tmp_path / "other"
-    assert teach(m, [path], KIND).to_dict()["learned"] == 40
-    teach(other, [sheet(tmp_path / "t.csv", X[twice], y[twice])], KIND)
+    assert learn_tables(m, [path], KIND).to_dict()["learned"] == 40
+    learn_tables(other, [sheet(tmp_path / "t.csv", X[twice], y[twice])], KIND)
     same(rm.load(m), rm.load(other), X)
     holds(m, rows, twice)
-    again = teach(m, [path], KIND)
+    again = learn_tables(m, [path], KIND)
     assert (again.total("learned"), again.total("skipped")) == (0, 40)
-    assert teach(m, [path], KIND, again=True).total("learned") == 40
+    assert learn_tables(m, [path], KIND, again=True).total("learned") == 40
     holds(m, rows, [*twice, *twice])
     assert unlearn_tables(m, [path]).total("unlearned") == 80
     assert read(m).ledger.rows() == 0
-    assert teach(m, [path], KIND).total("learned") == 40
+    assert learn_tables(m, [path], KIND).total("learned") == 40
 
 
 # Files that grew
@@ -329,32 +328,32 @@ def test_equal_row_groups_count_as_often_as_they_stand_there(tmp_path, rows):
 def test_a_file_that_grew_is_refused_with_advice(place, rows):
     m, write = place
     log = write("log.csv", range(20))
-    teach(m, [log, write("other.csv", range(50, 60))], KIND)
+    learn_tables(m, [log, write("other.csv", range(50, 60))], KIND)
     short = log.read_bytes()
     write("log.csv", range(30))
     assert log.read_bytes().startswith(short)
     before = m.read_bytes()
     with pytest.raises(rm.InputError, match=r"log\.csv.*grown.*20 rows.*file of their own"):
-        teach(m, [log])
+        learn_tables(m, [log])
     assert m.read_bytes() == before
-    assert teach(m, [log], again=True).total("learned") == 30
+    assert learn_tables(m, [log], again=True).total("learned") == 30
     holds(m, rows, [*range(20), *range(50, 60), *range(30)])
     log.write_bytes(short)
-    assert teach(m, [log]).total("skipped") == 20
+    assert learn_tables(m, [log]).total("skipped") == 20
     assert unlearn_tables(m, [log]).total("unlearned") == 20
     write("log.csv", range(40))  # grown once more: its first 30 rows are in
     with pytest.raises(rm.InputError, match="grown"):
-        teach(m, [log])
+        learn_tables(m, [log])
 
 
 def test_a_file_that_grew_may_be_learned_when_the_old_part_is_out(place, rows):
     m, write = place
     log = write("log.csv", range(20))
-    teach(m, [log], KIND)
+    learn_tables(m, [log], KIND)
     write("old.csv", range(20))
     unlearn_tables(m, [m.with_name("old.csv")])
     write("log.csv", range(30))
-    assert teach(m, [log]).total("learned") == 30
+    assert learn_tables(m, [log]).total("learned") == 30
     holds(m, rows, range(30))
 
 
@@ -366,11 +365,11 @@ def test_ledgers_without_lengths_are_read_and_go_on(place, rows):
 
     m, write = place
     log = write("log.csv", range(20))
-    teach(m, [log], KIND)
+    learn_tables(m, [log], KIND)
     model = read(m)
     assert model.ledger.entries[0].size == log.stat().st_size
     old = [entry[:5] for entry in model.ledger.to_list()]
     assert Ledger.from_list(old).to_list() == old
     write_file(m, ModelFile(model.learner, Ledger.from_list(old), model.notes))
-    assert teach(m, [log]).total("skipped") == 20
+    assert learn_tables(m, [log]).total("skipped") == 20
     assert replace(model.ledger.entries[0], size=None).size is None

@@ -15,11 +15,11 @@ import pytest
 import remanence as rm
 from remanence.store import read
 from remanence.store.jobs.inspect import inspect_file
-from remanence.store.jobs.learn import teach
+from remanence.store.jobs.learn_options import LearnOptions
 from remanence.store.jobs.merge import merge_files
-from remanence.store.jobs.teach_options import Wishes
-from remanence.store.jobs.unlearn import unlearn_tables
 from remanence.store.model_file import from_bytes
+
+from .job_helpers import learn_tables, unlearn_tables
 
 POOL = 14  # rows that files are made of, so that they repeat
 RNG = np.random.default_rng(7)
@@ -99,7 +99,7 @@ class Day:
         self.home, self.away = folder / "home", folder / "away"
         self.home.mkdir(parents=True), self.away.mkdir()
         self.rng = np.random.default_rng(seed)
-        self.kind = Wishes("kind", settings={"ridge": 0.1}, **({"undo": "pieces"} if undo else {}))
+        self.kind = LearnOptions("kind", settings={"ridge": 0.1}, **({"undo": "pieces"} if undo else {}))
         self.undo, self.disk, self.hidden, self.count = undo, {}, {}, 0
         self.models = {"m": Plain(), "n": Plain()}
         self.log, self.now = [], 0
@@ -200,10 +200,10 @@ class Day:
         )
         if grown and not again and not plain.find(content):
             with pytest.raises(rm.InputError, match="grown"):
-                teach(path, [self.home / name], self.kind)
+                learn_tables(path, [self.home / name], self.kind)
             assert (path.read_bytes() if path.exists() else None) == before
             return
-        report, met = teach(path, [self.home / name], self.kind, again=again), Counter()
+        report, met = learn_tables(path, [self.home / name], self.kind, again=again), Counter()
         learned = skipped = 0
         for k, piece in enumerate(content.pieces()):
             if len(plain.find(piece)) > met[piece] and not again:

@@ -53,15 +53,15 @@ def learn(
 
     Files before one that is refused are kept. After an interruption, run the same command again.
     """
-    from remanence.store.jobs.learn import GrownFile, lesson
-    from remanence.store.jobs.teach_options import Wishes
+    from remanence.store.jobs.learn import GrownFile, learn_session
+    from remanence.store.jobs.learn_options import LearnOptions
     from remanence.tables import expand_paths
 
     settings = read_settings(setting, ridge=ridge, forget=forget)
-    wishes = Wishes(label, tuple(target or ()), tuple(ignore or ()), method, settings, features, undo)
+    options = LearnOptions(label, tuple(target or ()), tuple(ignore or ()), method, settings, features, undo)
     paths = expand_paths(data)
     refused: Exception | None = None
-    with metered("Learning", len(paths)) as (advance, meter), lesson(model, wishes, drop_nan, again) as taught:
+    with metered("Learning", len(paths)) as (advance, meter), learn_session(model, options, drop_nan, again) as taught:
         try:
             for path in paths:
                 taught.learn(path, meter)
@@ -75,8 +75,8 @@ def learn(
         typer.echo(json.dumps(taught.report.to_dict() | error, ensure_ascii=False))
     elif taught.report.files:
         _show(taught.report, model)
-        if taught.work.new and undo is not None:
-            _say_what_pieces_cost(taught.work.model)
+        if taught.session.new and undo is not None:
+            _say_what_pieces_cost(taught.session.model)
         for warning in taught.report.warnings:
             typer.secho("Warning: ", fg="yellow", bold=True, nl=False, err=True)
             typer.echo(f"{warning} (option --ignore)", err=True)

@@ -8,7 +8,7 @@ import typer
 
 from remanence.cli.common.meter import metered
 from remanence.cli.common.options import AsJson, DropMissing, Ignore, Model
-from remanence.cli.common.terminated import leaving_when_terminated
+from remanence.cli.common.terminated import exit_on_sigterm
 from remanence.errors import FileError
 
 
@@ -28,7 +28,7 @@ def predict(
 
     if out.exists() and not overwrite:
         raise FileError(f"{out} is there already and would be lost; name a new file, or replace it with --overwrite")
-    with metered("Predicting", 1) as (_, meter), leaving_when_terminated():
+    with metered("Predicting", 1) as (_, meter), exit_on_sigterm():
         found = predict_table(model, data, out, scores, column, ignore or (), drop_nan, meter, overwrite)
     if as_json:
         typer.echo(json.dumps({"predicted": found.rows, "dropped": found.dropped, "out": found.out}))

@@ -34,14 +34,14 @@ def unlearn(
     model or in the current folder, and those named with --from. Learned files that are not at hand cannot be searched,
     and are named.
     """
-    from remanence.store.jobs.teach_options import Wishes
-    from remanence.store.jobs.unlearn import RowsNotFound, RowsOnTrust, removal
+    from remanence.store.jobs.learn_options import LearnOptions
+    from remanence.store.jobs.unlearn import RowsNotFound, RowsOnTrust, unlearn_session
     from remanence.tables import expand_paths
 
     paths = expand_paths(data)
     with (
         metered("Unlearning", len(paths)) as (advance, meter),
-        removal(model, Wishes(label), source or (), drop_nan, trust, accept_loss) as going,
+        unlearn_session(model, LearnOptions(label), source or (), drop_nan, trust, accept_loss) as going,
     ):
         refused: Exception | None = None
         try:

@@ -17,16 +17,16 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.tables.hashing import PART, HashingFile, LineTooLong, hash_with_beginnings, refuse_changed
-from remanence.tables.table import MISSING, ROWS_AT_ONCE, Piece, Rows, Table, refuse_twice
+from remanence.tables.table import MISSING, ROWS_AT_ONCE, Piece, RowBlock, Table, refuse_twice
 
 LONGEST_LINE = 1 << 24  # bytes
 
 
-def read(path: Path) -> "TextTable":
-    return TextTable(path)
+def read(path: Path) -> "CsvTable":
+    return CsvTable(path)
 
 
-class TextTable(Table):
+class CsvTable(Table):
     def __init__(self, path: Path) -> None:
         self.path = path
         header = next(_rows(HashingFile(path, LONGEST_LINE), path.name), None)
@@ -41,13 +41,13 @@ class TextTable(Table):
             )
 
     def pieces(self) -> Sequence[Piece]:
-        return (TextPiece(self),)
+        return (CsvPiece(self),)
 
 
-class TextPiece(Piece):
+class CsvPiece(Piece):
     grows = True
 
-    def __init__(self, table: TextTable) -> None:
+    def __init__(self, table: CsvTable) -> None:
         self.table, self.path, self.name = table, table.path, table.path.name
         self.mark: str | None = None
 
@@ -64,7 +64,7 @@ class TextPiece(Piece):
         self.mark = found
         return {length: mark for length, mark in begun.items() if length < self.size}
 
-    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[Rows]:
+    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[RowBlock]:
         self.table.require([*columns, *labels])
         place = {name: j for j, name in enumerate(self.table.columns)}
         where, label_at = [place[c] for c in columns], [place[c] for c in labels]
@@ -80,7 +80,7 @@ class TextPiece(Piece):
             X = self._numbers(_taken(block, where), columns, first)
             text = [np.array([row[j].strip() for row in block], dtype=object) for j in label_at]
             aside = (text[0] if len(text) == 1 else np.column_stack(text)) if text else None
-            yield Rows(X, aside, first, self._original(block) if originals else None)
+            yield RowBlock(X, aside, first, self._original(block) if originals else None)
             first += len(block)
         if self.mark not in (None, source.digest.hexdigest()):
             refuse_changed(self.name)

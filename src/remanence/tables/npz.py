@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from remanence.errors import InputError
-from remanence.tables.table import ROWS_AT_ONCE, Piece, Rows, Table
+from remanence.tables.table import ROWS_AT_ONCE, Piece, RowBlock, Table
 
 DENSEST = 256  # bytes that one byte of a file may unpack to, where they are more than the next
 LARGEST_PACKED = 1 << 28
@@ -23,11 +23,11 @@ BROKEN = (ValueError, OSError, EOFError, KeyError, RuntimeError, NotImplementedE
           struct.error, zipfile.BadZipFile, zlib.error, lzma.LZMAError)  # fmt: skip
 
 
-def read(path: Path) -> "ArrayTable":
-    return ArrayTable(path)
+def read(path: Path) -> "NpzTable":
+    return NpzTable(path)
 
 
-class ArrayTable(Table):
+class NpzTable(Table):
     def __init__(self, path: Path) -> None:
         self.path = path
         self.arrays, self.mark = _loaded(path)
@@ -48,17 +48,17 @@ class ArrayTable(Table):
         self.columns = (*(f"{self.rows}{i}" for i in range(X.shape[1])), *self.aside)
 
     def pieces(self) -> Sequence[Piece]:
-        return (ArrayPiece(self),)
+        return (NpzPiece(self),)
 
 
-class ArrayPiece(Piece):
-    def __init__(self, table: ArrayTable) -> None:
+class NpzPiece(Piece):
+    def __init__(self, table: NpzTable) -> None:
         self.table, self.path, self.name = table, table.path, table.path.name
 
     def fingerprint(self) -> str:
         return self.table.mark
 
-    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[Rows]:
+    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[RowBlock]:
         self.table.require([*columns, *labels])
         X = self.table.arrays[self.table.rows]
         own = {f"{self.table.rows}{i}": i for i in range(X.shape[1])}
@@ -80,7 +80,7 @@ class ArrayPiece(Piece):
             aside = [self.table.arrays[c][part] for c in labels]
             original = {n: self.table.arrays[n][part] for n in (self.table.rows, *self.table.aside)}
             stacked = (aside[0] if len(aside) == 1 else np.column_stack(aside)) if aside else None
-            yield Rows(block, stacked, i, original if originals else None)
+            yield RowBlock(block, stacked, i, original if originals else None)
 
 
 def _loaded(path: Path) -> tuple[dict[str, Any], str]:

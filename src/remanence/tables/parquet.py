@@ -12,7 +12,7 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.errors import InputError, MissingDependency
 from remanence.tables.hashing import identity, refuse_changed
-from remanence.tables.table import ROWS_AT_ONCE, Piece, Rows, Table, hash_of_bytes, refuse_twice
+from remanence.tables.table import ROWS_AT_ONCE, Piece, RowBlock, Table, hash_of_bytes, refuse_twice
 
 
 def read(path: Path) -> "ParquetTable":
@@ -78,7 +78,7 @@ class ParquetPiece(Piece):
         salt = ";".join(f"{name}:{kind}" for name, kind in self.table.types.items())
         return hash_of_bytes(self.path, spans, salt)
 
-    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[Rows]:
+    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[RowBlock]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -96,7 +96,7 @@ class ParquetPiece(Piece):
                     aside = [_labels(batch.column(c)) for c in labels]
                     stacked = (aside[0] if len(aside) == 1 else np.column_stack(aside)) if aside else None
                     original = {n: batch.column(n) for n in self.table.types} if originals else None
-                    yield Rows(X, stacked, first, original)
+                    yield RowBlock(X, stacked, first, original)
                     first += len(X)
         except InputError:
             raise

@@ -28,7 +28,7 @@ MISSING = {"", "na", "n/a", "nan", "null", "none"}  # how text says that a numbe
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowBlock:
     """A block of rows: numbers of the asked columns and what stands in the label columns, missing ones as NaN."""
 
     X: Array  # (n, d) float64
@@ -46,10 +46,10 @@ class Rows:
                 whole &= (self.labels.reshape(len(whole), -1) != "").all(axis=1)
         return whole
 
-    def only(self, chosen: Array) -> "Rows":
+    def only(self, chosen: Array) -> "RowBlock":
         """The rows marked by `chosen`, (n,) true or false."""
         original = None if self.original is None else {name: _taken(v, chosen) for name, v in self.original.items()}
-        return Rows(self.X[chosen], None if self.labels is None else self.labels[chosen], self.first, original)
+        return RowBlock(self.X[chosen], None if self.labels is None else self.labels[chosen], self.first, original)
 
 
 def finite_rows(X: Array) -> Array:
@@ -81,7 +81,7 @@ class Piece(ABC):
         return {}
 
     @abstractmethod
-    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[Rows]:
+    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[RowBlock]:
         """Its rows, some thousand at a time: the numbers of `columns`, in this order, and the label columns.
 
         With `originals` also all columns as they are in the file: text of a CSV, arrays of an NPZ, Arrow of a Parquet.

@@ -58,7 +58,7 @@ def _parquet(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
         raise MissingDependency(
             f"writing {path.name} needs pyarrow, which is not installed; pip install 'remanence[data]'"
         ) from None
-    sink = Drained()
+    sink = ChunkSink()
     writer: Any = None
     for block in blocks:
         spread = {n: c for name, column in block.items() for n, c in _spread(name, column, lists=True)}
@@ -66,13 +66,13 @@ def _parquet(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
         if writer is None:
             writer = pq.ParquetWriter(sink, table.schema)
         writer.write_table(table.cast(writer.schema))
-        yield sink.drained()
+        yield sink.drain()
     if writer is not None:
         writer.close()
-    yield sink.drained()
+    yield sink.drain()
 
 
-class Drained(io.RawIOBase):
+class ChunkSink(io.RawIOBase):
     """A file that only remembers what was written since it was last asked."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class Drained(io.RawIOBase):
     def tell(self) -> int:
         return self.written
 
-    def drained(self) -> bytes:
+    def drain(self) -> bytes:
         parts, self.parts = self.parts, []
         return b"".join(parts)
 

@@ -9,17 +9,17 @@ from typing import Any
 
 
 @contextmanager
-def leaving_when_terminated() -> Iterator[None]:
+def exit_on_sigterm() -> Iterator[None]:
     """Within such a block SIGTERM exits with 143 (128 + 15) after cleaning up; only the main thread can ask for it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _leave)
+    before = signal.signal(signal.SIGTERM, _exit)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _leave(number: int, frame: Any) -> None:
+def _exit(number: int, frame: Any) -> None:
     sys.exit(128 + number)

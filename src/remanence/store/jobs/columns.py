@@ -13,7 +13,7 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.store.jobs.labels import Kind, kind_of, read_labels
-from remanence.tables import Piece, Rows, Table
+from remanence.tables import Piece, RowBlock, Table
 from remanence.tables.table import finite_rows
 
 
@@ -145,7 +145,7 @@ def samples(piece: Piece, columns: Columns, drop: bool) -> Iterator[Samples]:
         )
 
 
-def _read(piece: Piece, columns: Columns) -> Iterator[Rows]:
+def _read(piece: Piece, columns: Columns) -> Iterator[RowBlock]:
     """Targets are numbers like the features and come behind them; a label stands aside."""
     if columns.label is None:
         return piece.blocks((*columns.features, *columns.targets))

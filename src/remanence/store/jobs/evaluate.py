@@ -11,8 +11,8 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.store.jobs.columns import samples
 from remanence.store.jobs.labels import check_new_labels
-from remanence.store.jobs.learn import Noticed, without_names
-from remanence.store.jobs.predict import columns_of, is_classifier, opened
+from remanence.store.jobs.learn import OnRows, ignore_name_warnings
+from remanence.store.jobs.predict import is_classifier, opened, resolve_columns
 from remanence.store.jobs.session import batch_size
 from remanence.tables import expand_paths, open_table
 
@@ -52,7 +52,7 @@ def evaluate_tables(
     targets: Sequence[str] = (),
     ignored: Sequence[str] = (),
     drop: bool = False,
-    noticed: Noticed = lambda name, rows: None,
+    on_rows: OnRows = lambda name, rows: None,
 ) -> Evaluation:
     """Ask the model about rows whose answers are known; `label` and `targets` are the model's own unless given."""
     paths, known = expand_paths(data), opened(model)
@@ -64,7 +64,7 @@ def evaluate_tables(
     rows = dropped = 0
     for path in paths:
         table = open_table(path)
-        columns = columns_of(known, table, [*filter(None, [label]), *targets, *ignored])
+        columns = resolve_columns(known, table, [*filter(None, [label]), *targets, *ignored])
         columns = replace(columns, label=label or columns.label, targets=tuple(targets) or columns.targets)
         if not columns.answers:
             raise InputError(f"expected to be told the column of answers, {'--label' if classifier else '--target'}")
@@ -77,9 +77,9 @@ def evaluate_tables(
                 rows, dropped = rows + len(part.X), dropped + part.missing
                 check_new_labels(part.y, _classes(known.learner), drop, piece.name)
                 for i in range(0, len(part.X), size):
-                    with without_names():
+                    with ignore_name_warnings():
                         answers, truth = known.learner.predict(part.X[i : i + size]), part.y[i : i + size]
-                    noticed(piece.name, len(truth))
+                    on_rows(piece.name, len(truth))
                     if classifier:
                         for pair in zip(truth.tolist(), answers.tolist(), strict=True):
                             pairs[pair] = pairs.get(pair, 0) + 1

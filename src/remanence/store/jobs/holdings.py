@@ -174,7 +174,7 @@ def plan_removal(held: Holdings, asked: Sequence[Available], at_hand: Iterable[A
     return Plan(keys, times, owners, found, copies, elsewhere, is_out, unsearched)
 
 
-def carried_out(held: Holdings, plan: Plan, asked: Sequence[Available], trusted: Sequence[Sequence[int]]) -> Holdings:
+def apply_removal(held: Holdings, plan: Plan, asked: Sequence[Available], trusted: Sequence[Sequence[int]]) -> Holdings:
     """After a removal: asked pieces leave the ledger, rows found elsewhere are out, those `trusted` are loose."""
     ledger, out = held.ledger, {mark: list(places) for mark, places in held.out.items()}
     loose, closed = {mark: list(places) for mark, places in held.loose.items()}, set()
@@ -207,7 +207,7 @@ def lost_places(plan: Plan, piece: Available) -> list[int]:
     return lost
 
 
-def settled(held: Holdings, at_hand: Sequence[Available]) -> tuple[Holdings, list[Entry]]:
+def resolve_trusted(held: Holdings, at_hand: Sequence[Available]) -> tuple[Holdings, list[Entry]]:
     """With rows out on trust put down to pieces at hand that hold them, and the entries whose file is not at hand.
 
     Such rows were learned before they went out, so that later pieces cannot be meant; of those that can, the oldest is.

@@ -14,7 +14,7 @@ from remanence.certificates.certificate import Certificate, likely, rounding
 from remanence.errors import InputError
 from remanence.store.format.safetensors_file import parse, read_bytes
 from remanence.store.jobs.holdings import Holdings
-from remanence.store.jobs.session import TAUGHT_IN_PYTHON, keeps_all, rows_of
+from remanence.store.jobs.session import LEARNED_IN_PYTHON, keeps_all, rows_of
 from remanence.store.model_file import Description, ModelFile, describe, from_bytes, naming
 
 EPS = float(np.finfo(float).eps)
@@ -128,7 +128,7 @@ def _ledger_certificate(model: ModelFile, learner: Any, lost: Certificate | None
     unmet = ""
     if not keeps_all(learner):
         unmet = f"{type(learner.method).__name__} here is no sum over rows that weigh the same; RLS with forget=1 is"
-    elif any(entry.name == TAUGHT_IN_PYTHON for entry in pieces.values()):
+    elif any(entry.name == LEARNED_IN_PYTHON for entry in pieces.values()):
         unmet = "it was taught in Python too, and of those rows the ledger knows only how many there were"
     elif loose:
         unmet = f"{loose} rows were unlearned on trust, and whether they had been learned is not known"

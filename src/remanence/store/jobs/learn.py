@@ -10,7 +10,7 @@ import re
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,12 +20,12 @@ from remanence.errors import InputError, NumericalError
 from remanence.store.jobs.columns import Columns, samples
 from remanence.store.jobs.holdings import Holdings
 from remanence.store.jobs.labels import Kind, check_new_labels
+from remanence.store.jobs.learn_options import LearnOptions
 from remanence.store.jobs.piecewise import with_piece
-from remanence.store.jobs.session import Work, batch_size, on_trial, working
-from remanence.store.jobs.teach_options import Wishes
+from remanence.store.jobs.session import Session, batch_size, copy_for_trial, open_session
 from remanence.store.ledger import Entry
 from remanence.store.model_file import WAIT
-from remanence.tables import Piece, Table, expand_paths, open_table
+from remanence.tables import Piece, Table, open_table
 
 CALLED_LIKE_A_NUMBER = re.compile(r"(.*[_ .-])?(id|idx|index|nr|no|row|rownum|unnamed)([_ :.-]*\d*)", re.IGNORECASE)
 
@@ -34,7 +34,7 @@ class GrownFile(InputError):
     """A file whose beginning was learned before, when it was shorter."""
 
 
-Noticed = Callable[[str, int], None]  # the name of a piece, and rows that were just learned
+OnRows = Callable[[str, int], None]  # the name of a piece, and rows that were just learned
 
 
 @dataclass
@@ -63,26 +63,26 @@ class Report:
         return {**totals, **told, "files": [{"file": name, **vars(counts)} for name, counts in self.files.items()]}
 
 
-class Lesson:
+class LearnJob:
     """Teaching in progress; the model file is ours alone until it is over."""
 
-    def __init__(self, work: Work, wishes: Wishes, drop: bool, again: bool) -> None:
-        self.work, self.wishes, self.drop, self.again = work, wishes, drop, again
+    def __init__(self, session: Session, options: LearnOptions, drop: bool, again: bool) -> None:
+        self.session, self.options, self.drop, self.again = session, options, drop, again
         self.report = Report()
-        if not work.new:
-            wishes.check(work.model, work.columns)
+        if not session.new:
+            options.check(session.model, session.columns)
 
-    def learn(self, path: Path | str, noticed: Noticed = lambda name, rows: None) -> Counts:
+    def learn(self, path: Path | str, on_rows: OnRows = lambda name, rows: None) -> Counts:
         """Learn a file; if it is refused, its pieces before the bad one are kept, and so are the files before."""
         begun = time.monotonic()
         counts = Counts()
         try:
-            with naming_data(Path(path).name):
+            with naming_file(Path(path).name):
                 table = open_table(path)
                 columns = self._columns(table)
                 met: Counter[str] = Counter()  # content that stands in one file more than once counts as often
                 for piece in table.pieces():
-                    columns = self._piece(piece, columns, counts, met, noticed)
+                    columns = self._piece(piece, columns, counts, met, on_rows)
         finally:
             if counts != Counts():
                 self.report.files[str(path)] = counts
@@ -92,16 +92,16 @@ class Lesson:
 
     def _columns(self, table: Table) -> Columns:
         """What the columns of the table mean to the model, or a refusal."""
-        known, wishes = self.work.columns, self.wishes
+        known, options = self.session.columns, self.options
         if known is None:
-            found = Columns.of(table, wishes.label, wishes.targets, wishes.ignored)
-            return found if self.work.new else taken_over(found, self.work.model.learner, table)
-        known = known.ignoring(wishes.ignored)
+            found = Columns.of(table, options.label, options.targets, options.ignored)
+            return found if self.session.new else adopt_columns(found, self.session.model.learner, table)
+        known = known.ignoring(options.ignored)
         known.check(table)
         return known
 
-    def _piece(self, piece: Piece, columns: Columns, counts: Counts, met: "Counter[str]", noticed: Noticed) -> Columns:
-        model = self.work.model
+    def _piece(self, piece: Piece, columns: Columns, counts: Counts, met: "Counter[str]", on_rows: OnRows) -> Columns:
+        model = self.session.model
         held = Holdings.of(model.ledger, model.notes)
         begun = piece.beginnings(held.lengths()) if piece.grows else {}
         fingerprint = piece.fingerprint()
@@ -109,29 +109,29 @@ class Lesson:
         met[fingerprint] += 1
         if mark is None:
             counts.skipped += held.rows_of(fingerprint)
-            noticed(piece.name, 0)
+            on_rows(piece.name, 0)
             return columns
         if not self.again:
-            refuse_grown(piece, held.grown_from(begun))
+            check_not_grown(piece, held.grown_from(begun))
         from sklearn.base import clone
 
         columns = columns.seeing(piece)
         apart = model.pieces is not None
-        learner, learned, dropped = clone(model.learner) if apart else on_trial(model.learner), 0, 0
+        learner, learned, dropped = clone(model.learner) if apart else copy_for_trial(model.learner), 0, 0
         size = batch_size(learner, len(columns.features))
-        counting = counting_columns(columns) if not len(model.ledger) else {}  # at first sight
+        counting = row_number_columns(columns) if not len(model.ledger) else {}  # at first sight
         for part in samples(piece, columns, self.drop):
             known = vars(model.learner if apart else learner).get("classes_", ())
             check_new_labels(part.y, known, self.drop, piece.name)
             counting = {j: name for j, name in counting.items() if _counts_rows(part.X[:, j], part.places)}
             for i in range(0, len(part.X), size):
-                with without_names():
+                with ignore_name_warnings():
                     learner.partial_fit(part.X[i : i + size], part.y[i : i + size])
-                noticed(piece.name, len(part.X[i : i + size]))
+                on_rows(piece.name, len(part.X[i : i + size]))
             learned, dropped = learned + len(part.X), dropped + part.missing
         ledger = model.ledger.with_entry(Entry(mark, piece.name, learned, size=piece.size))
         taught = with_piece(model, mark, learner) if apart else replace(model, learner=learner)
-        self.work.put(replace(taught, ledger=ledger, notes={**model.notes, **columns.to_notes()}))
+        self.session.commit(replace(taught, ledger=ledger, notes={**model.notes, **columns.to_notes()}))
         counts.learned, counts.dropped = counts.learned + learned, counts.dropped + dropped
         self.report.warnings += [
             f"the column {name!r} counts the rows of {piece.name} and was learned like a measurement; if it says "
@@ -141,7 +141,7 @@ class Lesson:
         return columns
 
 
-def counting_columns(columns: Columns) -> dict[int, str]:
+def row_number_columns(columns: Columns) -> dict[int, str]:
     """Features that are called as if they numbered the rows, by their places."""
     return {j: name for j, name in enumerate(columns.features) if CALLED_LIKE_A_NUMBER.fullmatch(name)}
 
@@ -152,33 +152,18 @@ def _counts_rows(column: Any, places: Any) -> bool:
 
 
 @contextmanager
-def lesson(
-    model: str | Path, wishes: Wishes, drop: bool = False, again: bool = False, wait: float = WAIT
-) -> Iterator[Lesson]:
+def learn_session(
+    model: str | Path, options: LearnOptions, drop: bool = False, again: bool = False, wait: float = WAIT
+) -> Iterator[LearnJob]:
     """Teach a model file, making it if it is not there; what was learned is on the disk when the block ends.
 
     `drop` leaves out rows with missing entries, `again` learns what the ledger has already once more.
     """
-    with working(model, wishes.new_model, wait) as work:
-        yield Lesson(work, wishes, drop, again)
+    with open_session(model, options.new_model, wait) as session:
+        yield LearnJob(session, options, drop, again)
 
 
-def teach(
-    model: str | Path,
-    data: Iterable[str | Path],
-    wishes: Wishes | None = None,
-    drop: bool = False,
-    again: bool = False,
-) -> Report:
-    """Teach a model file all tables that names and patterns stand for, each piece exactly once."""
-    paths = expand_paths(data)
-    with lesson(model, Wishes() if wishes is None else wishes, drop, again) as taught:
-        for path in paths:
-            taught.learn(path)
-    return taught.report
-
-
-def refuse_grown(piece: Piece, entry: Entry | None) -> None:
+def check_not_grown(piece: Piece, entry: Entry | None) -> None:
     """Rows that were learned as a shorter file would count twice."""
     if entry is not None:
         raise GrownFile(
@@ -188,7 +173,7 @@ def refuse_grown(piece: Piece, entry: Entry | None) -> None:
         )
 
 
-def taken_over(columns: Columns, learner: Any, table: Table) -> Columns:
+def adopt_columns(columns: Columns, learner: Any, table: Table) -> Columns:
     """The columns of a first table for a model that was taught in Python."""
     known = vars(learner)
     regressor = type(learner).__name__ == "ContinualRegressor"
@@ -218,7 +203,7 @@ def _kind(known: dict[str, Any]) -> Kind | None:
 
 
 @contextmanager
-def naming_data(name: str) -> Iterator[None]:
+def naming_file(name: str) -> Iterator[None]:
     """Whatever is refused is refused with the name of the data it came from."""
     try:
         yield
@@ -229,7 +214,7 @@ def naming_data(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def without_names() -> Iterator[None]:
+def ignore_name_warnings() -> Iterator[None]:
     """Columns are put in order by name before they come to a learner, which need not say that it sees no names."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)

@@ -12,7 +12,7 @@ from typing import Any
 from remanence.errors import FileError, InputError
 from remanence.store.jobs.columns import Columns
 from remanence.store.jobs.holdings import Holdings
-from remanence.store.jobs.piecewise import check_alike, joined, with_pieces
+from remanence.store.jobs.piecewise import check_same_undo, joined, with_pieces
 from remanence.store.jobs.session import adopted
 from remanence.store.model_file import WAIT, ModelFile, locked, read
 
@@ -35,7 +35,7 @@ def merge_files(models: Sequence[str | Path], out: str | Path, wait: float = WAI
 def _joined(ours: ModelFile, theirs: ModelFile, path: Path) -> ModelFile:
     notes = _joined_notes(ours, theirs, path)
     try:
-        check_alike(ours, theirs)
+        check_same_undo(ours, theirs)
         held = Holdings.of(ours.ledger, ours.notes).merge(Holdings.of(theirs.ledger, theirs.notes))
         learner = joined(ours.learner, theirs.learner)
     except InputError as refusal:

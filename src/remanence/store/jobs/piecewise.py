@@ -44,7 +44,7 @@ def with_pieces(model: ModelFile, ledger: Ledger, pieces: Mapping[str, Any]) -> 
     return replace(model, learner=learner, ledger=ledger, pieces=kept)
 
 
-def check_alike(ours: ModelFile, theirs: ModelFile) -> None:
+def check_same_undo(ours: ModelFile, theirs: ModelFile) -> None:
     """Refuse to merge a model that keeps its pieces with one that does not."""
     if (ours.pieces is None) != (theirs.pieces is None):
         raise InputError("expected two models that keep a learner for every piece, or two that do not, got one of each")

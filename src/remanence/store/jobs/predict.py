@@ -12,10 +12,10 @@ from remanence.arrays import Array
 from remanence.errors import FileError, InputError
 from remanence.files import refuse_unwritable, remove_abandoned, write_atomically
 from remanence.store.jobs.columns import Columns
-from remanence.store.jobs.learn import Noticed, without_names
+from remanence.store.jobs.learn import OnRows, ignore_name_warnings
 from remanence.store.jobs.session import batch_size, require_estimator, rows_of
 from remanence.store.model_file import ModelFile, read
-from remanence.tables import Rows, Table, open_table
+from remanence.tables import RowBlock, Table, open_table
 from remanence.tables.write import encoded, ending
 
 
@@ -28,7 +28,7 @@ def opened(path: str | Path) -> ModelFile:
     return model
 
 
-def columns_of(model: ModelFile, table: Table, aside: Sequence[str] = ()) -> Columns:
+def resolve_columns(model: ModelFile, table: Table, aside: Sequence[str] = ()) -> Columns:
     """What the columns of a table mean to a model that is asked; `aside` are no features, should nobody have said."""
     known = Columns.from_notes(model.notes)
     if known is None:
@@ -45,7 +45,7 @@ def columns_of(model: ModelFile, table: Table, aside: Sequence[str] = ()) -> Col
 
 
 @dataclass
-class Predicted:
+class PredictReport:
     """How many rows got a prediction, how many were left out, and where the table is."""
 
     out: str
@@ -61,9 +61,9 @@ def predict_table(
     column: str = "predicted",
     ignored: Sequence[str] = (),
     drop: bool = False,
-    noticed: Noticed = lambda name, rows: None,
+    on_rows: OnRows = lambda name, rows: None,
     overwrite: bool = False,
-) -> Predicted:
+) -> PredictReport:
     """Write a table with all columns of `data` and the model's predictions beside them, block by block.
 
     `scores` adds the score of every class as `score_<class>`; a column that is there already is refused, and so is a
@@ -82,15 +82,15 @@ def predict_table(
     remove_abandoned(out)
     if scores and not is_classifier(known.learner):
         raise InputError("expected a classifier for --scores, got a regressor, whose predictions are numbers already")
-    columns = columns_of(known, table, ignored)
+    columns = resolve_columns(known, table, ignored)
     adding = _names_added(known.learner, columns, scores, column)
     twice = [name for name in adding if name in table.names]
     if twice:
         raise InputError(
             f"expected {data.name} to have no column {twice[0]!r} yet, but it has; name the new one with --column"
         )
-    report = Predicted(named)
-    blocks = _answered(known.learner, table, columns, scores, adding, out, drop, report, noticed)
+    report = PredictReport(named)
+    blocks = _answered(known.learner, table, columns, scores, adding, out, drop, report, on_rows)
     write_atomically(out, encoded(out, blocks))
     return report
 
@@ -116,8 +116,8 @@ def _answered(
     adding: list[str],
     out: Path,
     drop: bool,
-    report: Predicted,
-    noticed: Noticed,
+    report: PredictReport,
+    on_rows: OnRows,
 ) -> Iterator[dict[str, Any]]:
     size = batch_size(learner, len(columns.features))
     for piece in table.pieces():
@@ -131,7 +131,7 @@ def _answered(
                 )
             kept = rows.only(complete) if missing else rows
             report.rows, report.dropped = report.rows + len(kept.X), report.dropped + missing
-            noticed(piece.name, len(kept.X))
+            on_rows(piece.name, len(kept.X))
             if len(kept.X):
                 parts = [_answers(learner, kept.X[i : i + size], scores) for i in range(0, len(kept.X), size)]
                 answers = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -142,7 +142,7 @@ def _answered(
 
 def _answers(learner: Any, X: Array, scores: bool) -> list[Array]:
     """The columns to add."""
-    with without_names():
+    with ignore_name_warnings():
         if not scores:
             found = np.asarray(learner.predict(X))
             return [found] if found.ndim == 1 else list(found.T)
@@ -150,7 +150,7 @@ def _answers(learner: Any, X: Array, scores: bool) -> list[Array]:
     return [learner.classes_[weighed.argmax(axis=1)], *weighed.T]
 
 
-def _handed_on(rows: Rows, columns: Columns, out: Path) -> dict[str, Any]:
+def _handed_on(rows: RowBlock, columns: Columns, out: Path) -> dict[str, Any]:
     """The columns as they came; where a CSV becomes something else, what the model takes for numbers are numbers."""
     assert rows.original is not None
     original = dict(rows.original)

@@ -20,13 +20,13 @@ from remanence.store.ledger import Entry, Ledger, content_fingerprint
 from remanence.store.model_file import WAIT, Locked, ModelFile, locked
 from remanence.tables import FORMATS
 
-RARELY = 5.0  # the time since the last write, in units of how long that one took, from which on to write again
-TAUGHT_IN_PYTHON = "taught in Python"  # the name of what a model knew before it had a ledger
+WRITE_RATIO = 5.0  # the time since the last write, in units of how long that one took, from which on to write again
+LEARNED_IN_PYTHON = "taught in Python"  # the name of what a model knew before it had a ledger
 LARGEST_BATCH = 1 << 22  # numbers handed to a learner at once
 
 
 @dataclass
-class Work:
+class Session:
     """The model as it is now, and the file it is written to."""
 
     file: Locked
@@ -34,20 +34,20 @@ class Work:
     new: bool
     unsaved: bool = False
     saved: float = 0.0  # when it was written last
-    took: float = 0.0  # seconds that writing took
+    write_seconds: float = 0.0  # seconds that writing took
 
     @property
     def columns(self) -> Columns | None:
         return Columns.from_notes(self.model.notes)
 
-    def put(self, model: ModelFile) -> None:
+    def commit(self, model: ModelFile) -> None:
         """Go on with a model in which one more piece is done.
 
         It is settled whether it is written or not, so that the moments of writing do not show in the numbers.
         """
         model.learner.settled()
         self.model, self.unsaved = model, True
-        if time.monotonic() - self.saved >= RARELY * self.took:
+        if time.monotonic() - self.saved >= WRITE_RATIO * self.write_seconds:
             self.save()
 
     def save(self) -> None:
@@ -55,23 +55,25 @@ class Work:
             begun = time.monotonic()
             self.file.write(self.model)
             self.saved = time.monotonic()
-            self.took, self.unsaved = self.saved - begun, False
+            self.write_seconds, self.unsaved = self.saved - begun, False
 
 
 @contextmanager
-def working(path: str | Path, begin: Callable[[], ModelFile] | None = None, wait: float = WAIT) -> Iterator[Work]:
-    """Work on a model file that nobody else writes meanwhile; `begin` makes its content where there is no file yet."""
+def open_session(
+    path: str | Path, begin: Callable[[], ModelFile] | None = None, wait: float = WAIT
+) -> Iterator[Session]:
+    """Lock a model file and work on it; `begin` makes its content where there is no file yet."""
     path = Path(path)
     if path.suffix.lower() in FORMATS and not path.is_file():
         raise InputError(f"expected the name of a model file first, got {path}, which is called like data")
     with locked(path, wait) as file:
         new = begin is not None and not file.exists()
         model = begin() if new and begin is not None else adopted(file.read(), path)
-        work = Work(file, model, new)
+        session = Session(file, model, new)
         try:
-            yield work
+            yield session
         finally:
-            work.save()  # whole pieces only, whatever happened to the next one
+            session.save()  # whole pieces only, whatever happened to the next one
 
 
 def require_estimator(model: ModelFile, path: str | Path) -> None:
@@ -107,10 +109,10 @@ def adopted(model: ModelFile, path: str | Path) -> ModelFile:
     if len(model.ledger) or not rows:
         return model
     mark = content_fingerprint(model.learner.coef_, model.learner.intercept_)
-    return replace(model, ledger=Ledger((Entry(mark, TAUGHT_IN_PYTHON, rows),)))
+    return replace(model, ledger=Ledger((Entry(mark, LEARNED_IN_PYTHON, rows),)))
 
 
-def on_trial(learner: Any) -> Any:
+def copy_for_trial(learner: Any) -> Any:
     """A learner to try something on: teaching it leaves the first as it is."""
     return copy.copy(learner)  # (what was learned is replaced and never written to)
 

@@ -18,12 +18,20 @@ import numpy as np
 
 from remanence.errors import InputError
 from remanence.store.jobs.columns import Columns, Samples, samples
-from remanence.store.jobs.holdings import Holdings, Plan, carried_out, lost_places, may_hold, plan_removal, settled
-from remanence.store.jobs.learn import Noticed, naming_data, without_names
+from remanence.store.jobs.holdings import (
+    Holdings,
+    Plan,
+    apply_removal,
+    lost_places,
+    may_hold,
+    plan_removal,
+    resolve_trusted,
+)
+from remanence.store.jobs.learn import OnRows, ignore_name_warnings, naming_file
+from remanence.store.jobs.learn_options import LearnOptions
 from remanence.store.jobs.piecewise import chosen, with_pieces
-from remanence.store.jobs.session import Work, keeps_all, rows_of, working
+from remanence.store.jobs.session import Session, keeps_all, open_session, rows_of
 from remanence.store.jobs.sources import available, files_at_hand, keys, pieces_of
-from remanence.store.jobs.teach_options import Wishes
 from remanence.store.model_file import WAIT, ModelFile
 from remanence.tables import Piece, expand_paths, open_table
 
@@ -39,7 +47,7 @@ class RowsOnTrust(InputError):
 
 
 @dataclass
-class Removed:
+class UnlearnCounts:
     """What became of the rows of one file."""
 
     unlearned: int = 0  # every copy counts
@@ -47,10 +55,10 @@ class Removed:
 
 
 @dataclass
-class RemovalReport:
+class UnlearnReport:
     """What became of the rows of every file."""
 
-    files: dict[str, Removed] = field(default_factory=dict)
+    files: dict[str, UnlearnCounts] = field(default_factory=dict)
     unsearched: dict[str, int] = field(default_factory=dict)  # pieces in force that were not at hand: rows of them
 
     def total(self, what: str) -> int:
@@ -63,16 +71,16 @@ class RemovalReport:
         return {**totals, "unsearched": unsearched, "files": files}
 
 
-class Removal:
+class UnlearnJob:
     """Unlearning in progress; the model file is ours alone until it is over."""
 
-    def __init__(self, work: Work, sources: Sequence[Path], drop: bool, trust: bool, accept_loss: bool) -> None:
-        self.work, self.sources, self.drop, self.trust, self.accept_loss = work, sources, drop, trust, accept_loss
-        self.report = RemovalReport()
+    def __init__(self, session: Session, sources: Sequence[Path], drop: bool, trust: bool, accept_loss: bool) -> None:
+        self.session, self.sources, self.drop, self.trust, self.accept_loss = session, sources, drop, trust, accept_loss
+        self.report = UnlearnReport()
 
-    def unlearn(self, path: Path | str, noticed: Noticed = lambda name, rows: None) -> Removed:
+    def unlearn(self, path: Path | str, on_rows: OnRows = lambda name, rows: None) -> UnlearnCounts:
         """Take every copy of the rows of a file out; if that is refused, nothing has changed."""
-        table, columns, model = open_table(path), self.work.columns, self.work.model
+        table, columns, model = open_table(path), self.session.columns, self.session.model
         if columns is None:
             raise InputError(
                 "expected a model that was taught by remanence learn, got one from Python; unlearn in Python too"
@@ -84,41 +92,41 @@ class Removal:
         asked = [available(piece, columns, drop) for piece, drop in pieces]
         found = list(pieces_of(self._files(table.path)))
         others = [available(piece, columns, True) for piece in found]
-        held, missing = settled(before, [*asked, *others])
+        held, missing = resolve_trusted(before, [*asked, *others])
         plan = plan_removal(held, asked, others)
         self._check(held, plan, table.path.name, [] if self.trust else may_hold(held, plan, missing))
         trusted = [lost_places(plan, piece) if plan.lost.any() else [] for piece in asked]
-        after = carried_out(held, plan, asked, trusted)
+        after = apply_removal(held, plan, asked, trusted)
         if model.pieces is None:
-            left, removed = self._without(pieces, columns, plan, table.path.name, noticed)
+            left, removed = self._without(pieces, columns, plan, table.path.name, on_rows)
             left = replace(model, learner=left, ledger=after.ledger)
         else:
-            left, removed = self._without_in_pieces(after, [*(p for p, _ in pieces), *found], columns, plan, noticed)
+            left, removed = self._without_in_pieces(after, [*(p for p, _ in pieces), *found], columns, plan, on_rows)
         if after != before:
-            self.work.put(replace(left, notes={**model.notes, **after.to_notes()}))
+            self.session.commit(replace(left, notes={**model.notes, **after.to_notes()}))
         away = Counter[str]()
         for entry in plan.unsearched:
             away[entry.name] += held.rows_in(entry.fingerprint)
         self.report.unsearched = dict(away)
-        self.report.files[str(path)] = Removed(removed, plan.rows(plan.is_out))
+        self.report.files[str(path)] = UnlearnCounts(removed, plan.rows(plan.is_out))
         return self.report.files[str(path)]
 
     def _without(
-        self, pieces: Sequence[tuple[Piece, bool]], columns: Columns, plan: Plan, name: str, noticed: Noticed
+        self, pieces: Sequence[tuple[Piece, bool]], columns: Columns, plan: Plan, name: str, on_rows: OnRows
     ) -> tuple[Any, int]:
         """The learner without the rows of the plan, and how many they were."""
         from sklearn.base import clone
 
-        learner, found = self.work.model.learner, int(plan.copies.sum())
+        learner, found = self.session.model.learner, int(plan.copies.sum())
         if found == rows_of(learner) and not plan.lost.any() and keeps_all(learner):
             return clone(learner), found  # nothing is left, which needs no arithmetic
-        return without(learner, _rows_out(pieces, columns, plan), name, noticed, self.accept_loss)
+        return without(learner, _rows_out(pieces, columns, plan), name, on_rows, self.accept_loss)
 
     def _without_in_pieces(
-        self, after: Holdings, at_hand: Iterable[Piece], columns: Columns, plan: Plan, noticed: Noticed
+        self, after: Holdings, at_hand: Iterable[Piece], columns: Columns, plan: Plan, on_rows: OnRows
     ) -> tuple[ModelFile, int]:
         """The model without the rows of the plan, each taken out of the learner of its own piece."""
-        model = self.work.model
+        model = self.session.model
         if plan.lost.any():
             raise InputError(
                 f"expected rows that are found in a learned file, as this model keeps a learner for every piece, but "
@@ -129,13 +137,13 @@ class Removal:
         for mark, places in plan.found.items():
             if after.ledger.contains(mark) and places:  # (a piece that is asked for as a whole is just left out)
                 parts = chosen(samples(files[mark], columns, drop=True), places)
-                pieces[mark], _ = without(pieces[mark], parts, files[mark].name, noticed, self.accept_loss)
+                pieces[mark], _ = without(pieces[mark], parts, files[mark].name, on_rows, self.accept_loss)
         return with_pieces(model, after.ledger, pieces), int(plan.copies.sum())
 
     def _files(self, path: Path) -> list[Path]:
         """Where to look: files that were named, and those that are called as something the model has learned."""
-        folders = (path.parent, self.work.file.path.parent, Path.cwd())
-        return [*self.sources, *files_at_hand(self.work.model.ledger, folders)]
+        folders = (path.parent, self.session.file.path.parent, Path.cwd())
+        return [*self.sources, *files_at_hand(self.session.model.ledger, folders)]
 
     def _check(self, held: Holdings, plan: Plan, name: str, trusted: Sequence[Any]) -> None:
         """Refuse rows that are not known to be in, or that may be out already."""
@@ -174,7 +182,7 @@ def _rows_out(pieces: Iterable[tuple[Piece, bool]], columns: Columns, plan: Plan
 
 
 def without(
-    learner: Any, parts: Iterable[Samples], name: str, noticed: Noticed, accept_loss: bool = False
+    learner: Any, parts: Iterable[Samples], name: str, on_rows: OnRows, accept_loss: bool = False
 ) -> tuple[Any, int]:
     """The learner that never saw these rows, and how many they are; the first one is as it was."""
     from sklearn.base import clone
@@ -185,23 +193,23 @@ def without(
             X, y = part.X[i : i + AT_ONCE], part.y[i : i + AT_ONCE]
             if rows_of(left) < len(X):
                 raise InputError(f"expected at most as many rows in {name} as the model has learned, got more")
-            with without_names(), naming_data(name):
+            with ignore_name_warnings(), naming_file(name):
                 left.unlearn(X, y, accept_loss=accept_loss)
             removed += len(X)
-            noticed(name, len(X))
+            on_rows(name, len(X))
     return (clone(left) if not rows_of(left) else left), removed
 
 
 @contextmanager
-def removal(
+def unlearn_session(
     model: str | Path,
-    wishes: Wishes | None = None,
+    options: LearnOptions | None = None,
     sources: Iterable[str | Path] = (),
     drop: bool = False,
     trust: bool = False,
     accept_loss: bool = False,
     wait: float = WAIT,
-) -> Iterator[Removal]:
+) -> Iterator[UnlearnJob]:
     """Take rows out of a model file; what went out is off the disk when the block ends.
 
     `sources` are learned files in which parts are looked for, beside those of known names that are at hand; `trust`
@@ -209,23 +217,7 @@ def removal(
     where rounding leaves fewer digits than promised.
     """
     files = expand_paths(sources)
-    with working(model, wait=wait) as work:
-        if wishes is not None:
-            wishes.check(work.model, work.columns)
-        yield Removal(work, files, drop, trust, accept_loss)
-
-
-def unlearn_tables(
-    model: str | Path,
-    data: Iterable[str | Path],
-    sources: Iterable[str | Path] = (),
-    drop: bool = False,
-    trust: bool = False,
-    accept_loss: bool = False,
-) -> RemovalReport:
-    """Take the rows of all tables that names and patterns stand for out of a model file."""
-    paths = expand_paths(data)
-    with removal(model, None, sources, drop, trust, accept_loss) as going:
-        for path in paths:
-            going.unlearn(path)
-    return going.report
+    with open_session(model, wait=wait) as session:
+        if options is not None:
+            options.check(session.model, session.columns)
+        yield UnlearnJob(session, files, drop, trust, accept_loss)

@@ -22,7 +22,7 @@ WIDEST = 10**8  # random features, whatever the method: no memory holds more
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class LearnOptions:
     """All that may be said when teaching; what is not said is as it is, or as it is by default."""
 
     label: str | None = None
@@ -76,7 +76,7 @@ class Wishes:
         return {setting: _number(value, defaults[setting]) for setting, value in self.settings.items()}
 
     def check(self, model: ModelFile, columns: Columns | None) -> None:
-        """Refuse wishes that an existing model does not fulfil."""
+        """Refuse options that an existing model does not fulfil."""
         learner, undo = model.learner, None if model.pieces is None else "pieces"
         if self.undo not in (None, undo):
             raise _conflict("--undo", self.undo, undo)
