@@ -56,8 +56,8 @@ browser:
 	fi; \
 	command -v chromium >/dev/null || echo "no browser: the tests that open the page will be skipped"
 
-test: $(VENV)/.dev lint types browser  ## lint, types and every test
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+test: $(VENV)/.dev lint types browser  ## lint, types, every test, and the share of lines they run
+	$(BIN)/python -m pytest -n 2 --dist worksteal -p tests.line_coverage
 
 slow: $(VENV)/.dev                 ## the long random sweeps, half an hour or more
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m sweep
