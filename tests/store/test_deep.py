@@ -122,7 +122,7 @@ def test_the_network_must_be_brought_and_be_of_the_same_build(tmp_path):
         rm.load(tmp_path / "g", model="net")
     with pytest.warns(UserWarning, match="weights are not those it had when its GradientProjection was saved"):
         rm.load(tmp_path / "g", model=network(seed=1))
-    told = describe(tmp_path / "g").about
+    told = describe(tmp_path / "g").summary
     assert told["kind"] == "deep.GradientProjection" and told["network"] == "Sequential"
     assert told["settings"] == {"energy": 1.0, "frozen": [], "free": []}
 

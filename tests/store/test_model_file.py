@@ -44,7 +44,7 @@ def test_rows_are_learned_exactly_once_however_often_they_come(tmp_path, rows):
 
 def test_notes_that_are_no_plain_values_are_refused(tmp_path, small):
     for bad in ({"a": np.arange(2)}, {"a": float("nan")}, {"a": {1, 2}}):
-        with pytest.raises(rm.InputError, match="notes of plain values"):
+        with pytest.raises(rm.InputError, match="notes of JSON values"):
             write(tmp_path / "m", ModelFile(small, notes=bad))
     assert not list(tmp_path.iterdir())
 
@@ -59,7 +59,7 @@ def test_a_file_describes_itself_without_its_encoder(tmp_path, rows):
     model.partial_fit(table, np.array(["x", "y", "z"])[y])
     rm.save(model, tmp_path / "m")
     told = describe(tmp_path / "m")
-    assert told.about == {
+    assert told.summary == {
         "kind": "ContinualClassifier",
         "method": "RLS",
         "settings": {"ridge": 2.0, "forget": 1.0, "floor": 0.0},
@@ -92,7 +92,7 @@ def test_a_file_describes_itself_without_its_encoder(tmp_path, rows):
 )
 def test_what_a_file_says_of_itself(learner, expected, tmp_path):
     rm.save(learner, tmp_path / "m")
-    told = describe(tmp_path / "m").about
+    told = describe(tmp_path / "m").summary
     assert {key: told.get(key) for key in expected} == expected
     json.dumps(told, allow_nan=False)
 

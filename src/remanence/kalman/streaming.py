@@ -228,6 +228,9 @@ class Kalman(Method[KalmanState]):
 
     # Changing
 
+    def accepts_state(self, state: object) -> bool:
+        return isinstance(state, KalmanState) and (len(state.members) > 1) == (self.drift == "auto")
+
     def with_outputs(self, state: KalmanState, sources: Array) -> KalmanState:
         return replace(state, members=tuple(m.with_outputs(sources) for m in state.members))
 

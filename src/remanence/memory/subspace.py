@@ -8,7 +8,7 @@ The same code serves NumPy arrays and torch tensors; the d × d projector is nev
 
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def rounding(array: Any) -> float:
 class Subspace:
     """Directions that must not move, as the orthonormal columns of a basis."""
 
-    basis: Any  # (d, r)
+    basis: Annotated[Any, "d r unit"]
 
     @property
     def features(self) -> int:

@@ -6,6 +6,7 @@ What is cut off is counted: the squares of the strengths as `dropped`, those of 
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -18,10 +19,10 @@ from remanence.memory.root import sums_of_squares, take_outputs
 class Spectrum:
     """The leading singular directions of all rows seen, their strengths, and what they were told to answer."""
 
-    basis: Array  # (d, r) V, orthonormal
-    strength: Array  # (r,) s, falling
-    target: Array  # (r, c) z
-    rest: Array  # (c,) squared targets outside of the kept directions
+    basis: Annotated[Array, "d r unit"]  # V, orthonormal
+    strength: Annotated[Array, "r squarable"]  # s, falling
+    target: Annotated[Array, "r c squarable"]  # z
+    rest: Annotated[Array, "c float64"]  # squared targets outside of the kept directions
     dropped: float = 0.0  # Σ of squared strengths cut off so far
 
     @property

@@ -5,6 +5,7 @@ all samples: rows a = Uᵀx in a basis U of what was seen, folded into a root; W
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
@@ -18,8 +19,8 @@ from remanence.memory.subspace import Subspace
 class Window:
     """The most recent samples, oldest first."""
 
-    X: Array  # (k, d)
-    Y: Array  # (k, c)
+    X: Annotated[Array, "k d squarable"]
+    Y: Annotated[Array, "k c squarable"]
 
     def pushed(self, X: Array, Y: Array, size: int) -> "Window":
         """With new samples behind, and only the last `size` kept."""
@@ -49,8 +50,8 @@ def correction(Z: Array, R: Array) -> Array:
 class Everything:
     """All samples seen, as their information inside the directions they span."""
 
-    span: Subspace  # U (d, r)
-    inside: Root  # in the coordinates Uᵀx, (r, r)
+    span: Annotated[Subspace, "d r"]  # U
+    inside: Annotated[Root, "r c"]  # in the coordinates Uᵀx
 
     def absorbed(self, X: Array, Y: Array, tolerance: float) -> "Everything":
         """With more samples; what a sample has outside the span within the tolerance counts as rounding."""

@@ -1,5 +1,6 @@
-"""One file a method; each is settings plus a memory, and they differ only in what they remember of the past."""
+"""The linear methods, one file each: settings plus a memory. They differ only in what they remember of the past."""
 
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from remanence.methods.apa import APA
@@ -12,10 +13,21 @@ from remanence.methods.orfit import ORFit
 from remanence.methods.protocol import Method
 from remanence.methods.rls import RLS
 
-__all__ = ["APA", "ICL", "LMS", "OGD", "RLS", "Entry", "LowRankRLS", "Method", "ORFit", "list_methods", "min_norm"]
+__all__ = ["APA", "ICL", "LMS", "OGD", "RLS", "LowRankRLS", "Method", "MethodInfo", "ORFit", "list_methods", "min_norm"]
+
+MODULES = {  # class: the module that defines it; a new method gets one line here
+    "LMS": "remanence.methods.lms",
+    "APA": "remanence.methods.apa",
+    "ICL": "remanence.methods.icl",
+    "OGD": "remanence.methods.ogd",
+    "ORFit": "remanence.methods.orfit",
+    "RLS": "remanence.methods.rls",
+    "LowRankRLS": "remanence.methods.lowrank_rls",
+    "Kalman": "remanence.kalman.streaming",
+}
 
 
-class Entry(NamedTuple):
+class MethodInfo(NamedTuple):
     """What the registry says of a method."""
 
     method: type[Method[Any]]
@@ -24,6 +36,18 @@ class Entry(NamedTuple):
     memory: str
 
 
-def list_methods() -> dict[str, Entry]:
-    """Every linear method: its class, one line on what it is, and cost and memory a sample."""
-    return {m.__name__: Entry(m, m.summary, m.cost, m.memory) for m in (LMS, APA, ICL, OGD, ORFit, RLS, LowRankRLS)}
+def list_methods() -> dict[str, MethodInfo]:
+    """Every linear method: its class, a one-line summary, and its cost and memory per sample.
+
+    Returns
+    -------
+    dict of str to MethodInfo
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> rm.list_methods()["RLS"].memory
+    'd² + dc'
+    """
+    found = {name: getattr(import_module(module), name) for name, module in MODULES.items()}
+    return {name: MethodInfo(m, m.summary, m.cost, m.memory) for name, m in found.items()}

@@ -9,7 +9,7 @@ Dependent samples get the minimum-norm correction, inconsistent ones its least-s
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -31,8 +31,8 @@ DEPENDENT = 1e-6  # squared pivots below this share are solved without a Gram ma
 class APAState:
     """The weights, the samples that are replayed, and the number seen."""
 
-    W: Array  # (d, c)
-    past: Window | Everything
+    W: Annotated[Array, "d c"]
+    past: Annotated[Window | Everything, "d c"]
     count: int
 
 

@@ -7,7 +7,7 @@ On consistent samples it is the solution nearest the start. On inconsistent ones
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -24,8 +24,8 @@ from remanence.validation import check_block, check_number, check_start
 class ICLState:
     """The weights, and the directions in which they may not move any more."""
 
-    W: Array  # (d, c)
-    past: Subspace
+    W: Annotated[Array, "d c"]
+    past: Annotated[Subspace, "d *"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ minimise ‖θ − θᵗ⁻¹‖²  subject to  y − xᵀθ = (1 − γ)(y − 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -23,7 +23,7 @@ from remanence.validation import check_block, check_finite, check_result, check_
 class LMSState:
     """The weights and the number of samples behind them."""
 
-    W: Array  # (d, c)
+    W: Annotated[Array, "d c"]
     count: int
 
 

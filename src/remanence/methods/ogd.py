@@ -7,7 +7,7 @@ No old answer moves for any step γ; whether the new sample is solved depends on
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -25,8 +25,8 @@ from remanence.validation import check_block, check_number, check_start
 class OGDState:
     """The weights, the directions in which they may not move any more, and the samples seen."""
 
-    W: Array  # (d, c)
-    past: Subspace
+    W: Annotated[Array, "d c"]
+    past: Annotated[Subspace, "d *"]
     count: int
 
 

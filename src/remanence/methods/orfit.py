@@ -8,7 +8,7 @@ needs room: the answers that leaned on it may move.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -26,8 +26,8 @@ from remanence.validation import check_block, check_count, check_number, check_r
 class ORFitState:
     """The weights and what is protected: a growing subspace, or a spectrum of bounded rank."""
 
-    W: Array  # (d, c)
-    past: Subspace | Spectrum
+    W: Annotated[Array, "d c"]
+    past: Annotated[Subspace | Spectrum, "d *"]
 
 
 @dataclass(frozen=True, slots=True)

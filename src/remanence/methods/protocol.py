@@ -7,6 +7,7 @@ W = method.weights(state)                      (features, outputs)
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -49,6 +50,10 @@ class Method(ABC, Generic[State]):
         """An array of the shape (features, outputs) and the precision of the weights, without solving for them."""
         return self.weights(state)
 
+    def accepts_state(self, state: object) -> bool:
+        """Whether `state` is built as the states of this method with these settings are; files are checked with it."""
+        return structure(state) == structure(self.init(1, 1))
+
     def settled(self, state: State) -> State:
         """The same state without rows that wait to be folded in, which a file must not hold."""
         return state
@@ -66,3 +71,9 @@ class Method(ABC, Generic[State]):
             answers = np.asarray(X @ W)
         check_result(answers)
         return answers
+
+
+def structure(state: object) -> list[type]:
+    """The class of a state, and of those of its fields that are dataclasses themselves."""
+    parts = [getattr(state, f.name) for f in fields(state)] if is_dataclass(state) else []
+    return [type(part) for part in (state, *parts) if is_dataclass(part)]

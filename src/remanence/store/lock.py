@@ -20,7 +20,7 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 @contextmanager
-def alone(path: Path, wait: float) -> Iterator[None]:
+def lock_file(path: Path, wait: float) -> Iterator[None]:
     """Be the only one inside such a block for this path, waiting for up to `wait` seconds."""
     wait = check_number(wait, "wait", closed=True, hint="seconds, like 10")
     beside = path.with_name(path.name + ".lock")

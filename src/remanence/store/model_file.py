@@ -1,12 +1,12 @@
-"""The model file: a learner, the ledger of what it has learned, and notes, written and read as one.
+"""The model file: a learner, the ledger of what it has learned, and notes, written and read together.
 
-    with locked(path) as file:                     nobody else writes meanwhile
+    with locked(path) as file:                     no other process writes it meanwhile
         model = file.read()
-        …teach model.learner, and say so in model.ledger…
-        file.write(replace(model, ledger=…))       all of it or nothing
+        …train model.learner, and add the rows to model.ledger…
+        file.write(replace(model, ledger=…))       atomically
 
-What was learned and the ledger that says so are in the same atomic write: whatever is interrupted where, the file holds
-both or neither, so that rows are learned exactly once.
+Learner and ledger are in the same atomic write: after an interruption the file holds both changes or neither, so that
+rows are learned exactly once.
 """
 
 import json
@@ -20,36 +20,36 @@ from typing import Any
 from remanence.errors import FileError, InputError
 from remanence.files import refuse_unwritable, remove_unfinished, write_atomically
 from remanence.store.format.encode import decode, encode
-from remanence.store.format.externals import Outside
+from remanence.store.format.externals import Externals
 from remanence.store.format.metadata import NOTES, SUMMARY, problem_of
-from remanence.store.format.safetensors_file import packed, parse, read_bytes, read_words
+from remanence.store.format.safetensors_file import packed, parse, read_bytes, read_metadata
 from remanence.store.ledger import Ledger
-from remanence.store.lock import alone
+from remanence.store.lock import lock_file
 from remanence.store.records.pairs import Pair
 from remanence.store.records.registry import RECORDS, find_name
-from remanence.store.records.summary import about
+from remanence.store.records.summary import summarize
 
 FORMAT = 1  # raised when a reader of the old one would misread the new one
-WITH_PIECES = 2  # a file that also has one learner for every piece; readers of format 1 refuse it
+WITH_PIECES = 2  # the format of files that also hold one learner per piece; readers of format 1 reject it
 WAIT = 10.0  # seconds to wait for another writer
-WORDS = ("format", "library", "about", "learner", "ledger", "notes")
+KEYS = ("format", "library", "about", "learner", "ledger", "notes")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """What a model file holds: the learner, what it has learned, and notes of whoever teaches it."""
+    """What a model file holds: the learner, what it has learned, and notes on the tables it was trained on."""
 
     learner: Any
     ledger: Ledger = field(default_factory=Ledger)
-    notes: Mapping[str, Any] = field(default_factory=dict)  # plain values, as JSON has them
-    pieces: Mapping[str, Any] | None = None  # mark in the ledger: learner of that piece alone; None keeps none
+    notes: Mapping[str, Any] = field(default_factory=dict)  # JSON values
+    pieces: Mapping[str, Any] | None = None  # mark in the ledger: learner of that piece; None if not kept
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a file says of itself, without its arrays."""
+    """The metadata of a model file."""
 
-    about: dict[str, Any]  # kind, method, settings, rows, labels, …
+    summary: dict[str, Any]  # kind, method, settings, rows, labels, …
     ledger: Ledger
     notes: dict[str, Any]
     library: str  # the version that wrote it
@@ -57,54 +57,54 @@ class Description:
 
 
 def to_buffers(model: ModelFile) -> list[Any]:
-    """The file as buffers to be written one after the other."""
+    """The file as a list of buffers."""
     from remanence import __version__
 
-    learner = _standing_alone(model.learner)
+    learner = _as_root(model.learner)
     tree, arrays = encode(learner if model.pieces is None else [learner, dict(model.pieces)])
     tree, pieces = (tree, None) if model.pieces is None else tree
     try:
         notes = json.dumps(dict(model.notes), allow_nan=False)
     except (TypeError, ValueError) as problem:
-        raise InputError(f"expected notes of plain values, as JSON has them, got {problem}") from None
+        raise InputError(f"expected notes of JSON values, got {problem}") from None
     wrong = problem_of(json.loads(notes), "notes", NOTES)
     if wrong:
         raise InputError(wrong)
-    words = {
+    metadata = {
         "format": str(FORMAT if model.pieces is None else WITH_PIECES),
         "library": f"remanence {__version__}",
-        "about": json.dumps(about(learner), allow_nan=False),
+        "about": json.dumps(summarize(learner), allow_nan=False),
         "learner": json.dumps(tree, allow_nan=False, separators=(",", ":")),
         "ledger": json.dumps(model.ledger.to_list()),
         "notes": notes,
     }
     if pieces is not None:
-        words["pieces"] = json.dumps(pieces, allow_nan=False, separators=(",", ":"))
-    return packed(words, arrays)
+        metadata["pieces"] = json.dumps(pieces, allow_nan=False, separators=(",", ":"))
+    return packed(metadata, arrays)
 
 
 def from_bytes(content: bytes, features: Any = None, model: Any = None) -> ModelFile:
-    """What a file of these bytes holds; refused, saying why, unless every bit is as it was written."""
-    words, arrays = parse(content)
-    told = _words(words)
-    outside = Outside(features=features, model=model)
+    """What a file of these bytes holds; raises FileError unless every bit is as it was written."""
+    metadata, arrays = parse(content)
+    told = _parsed(metadata)
+    externals = Externals(features=features, model=model)
     match told["learner"]:
-        case {"class": str(name)} if name not in RECORDS or RECORDS[name].alone:
-            pass  # (a name that is not in the registry is refused there)
+        case {"class": str(name)} if name not in RECORDS or RECORDS[name].is_root:
+            pass  # (`decode` rejects names that are not in the registry)
         case other:
-            raise FileError(f"expected a learner, got what is none by itself: {other!s:.60}")
+            raise FileError(f"expected a learner, got {other!s:.60}")
     ledger = _ledger(told["ledger"])
     if "pieces" not in told:
-        learner, pieces = decode(told["learner"], arrays, outside.given), None
+        learner, pieces = decode(told["learner"], arrays, externals.given), None
     else:
-        learner, pieces = decode([told["learner"], told["pieces"]], arrays, outside.given)
+        learner, pieces = decode([told["learner"], told["pieces"]], arrays, externals.given)
         _check_pieces(learner, ledger, pieces)
-    outside.check_all_used()
+    externals.check_all_used()
     return ModelFile(learner, ledger, told["notes"], pieces)
 
 
 def read(path: str | Path, features: Any = None, model: Any = None) -> ModelFile:
-    """The model file at this path; `features` and `model` are what it was taught with and does not hold."""
+    """The model file at this path; pass the `features` or `model` it was trained with and does not hold."""
     path = Path(path)
     with naming(path):
         return from_bytes(read_bytes(path), features, model)
@@ -117,15 +117,15 @@ def write(path: str | Path, model: ModelFile, wait: float = WAIT) -> None:
 
 
 def describe(path: str | Path) -> Description:
-    """What the file says of itself; quick whatever its size, and without looking at the checksum."""
+    """The metadata of a model file; quick for files of any size, since the checksum is not checked."""
     path = Path(path)
     with naming(path):
-        told = _words(read_words(path))
+        told = _parsed(read_metadata(path))
         return Description(told["about"], _ledger(told["ledger"]), told["notes"], told["library"], path.stat().st_size)
 
 
 class Locked:
-    """A model file that nobody else writes meanwhile."""
+    """A model file that no other process writes meanwhile."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -139,7 +139,7 @@ class Locked:
         return read(self.path, features, model)
 
     def write(self, model: ModelFile) -> None:
-        """Put this in the place of what the file holds, in one piece."""
+        """Replace the content of the file, atomically."""
         buffers = to_buffers(model)
         remove_unfinished(self.path)
         write_atomically(self.path, buffers)
@@ -148,18 +148,18 @@ class Locked:
 @contextmanager
 def locked(path: str | Path, wait: float = WAIT) -> Iterator[Locked]:
     """Read, change and write without another writer in between; gives up after `wait` seconds."""
-    path = Path(os.path.realpath(path))  # two names of one file share its lock
+    path = Path(os.path.realpath(path))  # two paths to one file share its lock
     refuse_unwritable(path)
-    with alone(path, wait):
+    with lock_file(path, wait):
         yield Locked(path)
 
 
-def _standing_alone(learner: Any) -> Any:
-    """A pair as a value of its own; what is no learner is refused."""
+def _as_root(learner: Any) -> Any:
+    """The learner, a tuple (method, state) as a Pair; raises InputError for anything else."""
     if type(learner) is tuple and len(learner) == 2:
         return Pair(*learner)
     name = find_name(learner)
-    if name is not None and RECORDS[name].alone:
+    if name is not None and RECORDS[name].is_root:
         return learner
     hint = (
         "an estimator of Remanence, a pair (method, state), a model or a result of rm.kalman, or a learner of rm.deep"
@@ -167,26 +167,26 @@ def _standing_alone(learner: Any) -> Any:
     raise InputError(f"expected {hint}, got {type(learner).__name__}")
 
 
-def _words(words: Mapping[str, str]) -> dict[str, Any]:
-    """The words of a file, understood; an unknown format is refused before anything else is looked at."""
-    found = words.get("format", "")
+def _parsed(metadata: Mapping[str, str]) -> dict[str, Any]:
+    """The metadata of a file, parsed; an unknown format raises FileError before anything else is parsed."""
+    found = metadata.get("format", "")
     if found not in (str(FORMAT), str(WITH_PIECES)):
         newer = found.isascii() and found.isdecimal() and len(found) < 10 and int(found) > FORMAT
         hint = "upgrade remanence to read it" if newer else "it was not written by rm.save"
         raise FileError(f"expected a model file of format {FORMAT}, got format {found!r:.20}; {hint}")
     more = ("pieces",) if found == str(WITH_PIECES) else ()
-    missing = [name for name in (*WORDS, *more) if name not in words]
+    missing = [name for name in (*KEYS, *more) if name not in metadata]
     if missing:
         raise FileError(f"expected a model file with {', '.join(missing)}, got one without")
-    told: dict[str, Any] = {name: words[name] for name in (*WORDS, *more)}
+    told: dict[str, Any] = {name: metadata[name] for name in (*KEYS, *more)}
     try:
         for name in ("about", "learner", "ledger", "notes", *more):
-            told[name] = json.loads(words[name], parse_constant=_no_number)
+            told[name] = json.loads(metadata[name], parse_constant=_no_number)
     except (ValueError, RecursionError) as problem:
-        raise FileError(f"its words make no sense: {problem}") from None
+        raise FileError(f"its metadata are invalid: {problem}") from None
     wrong = problem_of(told["about"], "a summary", SUMMARY) or problem_of(told["notes"], "notes", NOTES)
     if wrong:
-        raise FileError(f"its words make no sense: {wrong}")
+        raise FileError(f"its metadata are invalid: {wrong}")
     return told
 
 
@@ -199,19 +199,19 @@ def _check_pieces(learner: Any, ledger: Ledger, pieces: Any) -> None:
 
     wrong = "expected pieces by mark" if type(pieces) is not dict else problem(learner, ledger, pieces)
     if wrong:
-        raise FileError(f"its pieces make no sense: {wrong}")
+        raise FileError(f"its pieces are invalid: {wrong}")
 
 
 def _ledger(entries: Any) -> Ledger:
     try:
         return Ledger.from_list(entries)
     except InputError as problem:
-        raise FileError(f"its ledger makes no sense: {problem}") from None
+        raise FileError(f"its ledger is invalid: {problem}") from None
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Refusals of a file say which one."""
+    """Add the path to the message of a FileError."""
     try:
         yield
     except FileError as problem:

@@ -1,10 +1,10 @@
-"""An array as bytes in a row and a few words, so that it comes back with every bit and lying in memory as it did.
+"""Arrays as contiguous bytes and a little metadata, from which they are restored bit for bit in the same memory layout.
 
-axes    which axis is which, where the array does not lie row by row: products round differently elsewhere
-shape   the full shape, where rows are one and the same memory (a broadcast): they are written once
-dtype   the kind of element, where safetensors has no word for it (text, dates, other byte orders)
+axes    the order of the axes, where the array is not C-contiguous: products round differently in another layout
+shape   the full shape of a broadcast array, whose repeated rows are written once
+dtype   the dtype, where safetensors has no name for it (text, dates, other byte orders)
 
-What a broadcast stands for is bounded by what is stored (`REPEATS`), so that a small file never asks for much memory.
+The size of a broadcast array is bounded by what is stored (`REPEATS`), so that a small file never needs much memory.
 """
 
 import re
@@ -15,7 +15,7 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.errors import FileError, InputError
 
-WORDS = {  # safetensors' words for kinds of elements
+DTYPES = {  # safetensors' names of dtypes
     "F64": "<f8",
     "F32": "<f4",
     "F16": "<f2",
@@ -30,38 +30,38 @@ WORDS = {  # safetensors' words for kinds of elements
     "BOOL": "|b1",
     "C64": "<c8",
 }
-WORD_OF = {dtype: word for word, dtype in WORDS.items()}
-REPEATS = 256  # numbers that stored ones may stand for, on the average of a file
+DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+REPEATS = 256  # how many times larger than what is stored the arrays of a file may be
 LAST_CHARACTER = 0x10FFFF
-KIND = re.compile(r"[<>|][biufcUSmM]\d{1,6}(\[\d{0,4}(Y|M|W|D|h|m|s|ms|us|ns)\])?")
+DTYPE = re.compile(r"[<>|][biufcUSmM]\d{1,6}(\[\d{0,4}(Y|M|W|D|h|m|s|ms|us|ns)\])?")
 
 
-def kind_of(dtype: np.dtype[Any]) -> str:
-    """The word for a kind of element; refused where it is no number, truth, date or text."""
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """The name under which a dtype is stored; raises InputError if it is no number, boolean, date or text."""
     if dtype.kind not in "biufcUSmM" or not dtype.itemsize:
-        raise InputError(f"expected numbers, truths or text to store, got {dtype}")
+        raise InputError(f"expected numbers, booleans or text to store, got {dtype}")
     return dtype.str
 
 
-def kind_from(word: str) -> np.dtype[Any]:
-    """The kind of element behind a word."""
-    if not KIND.fullmatch(word):
-        raise FileError(f"expected a kind of element, got {word!r:.40}")
+def dtype_from(name: str) -> np.dtype[Any]:
+    """The dtype of this name."""
+    if not DTYPE.fullmatch(name):
+        raise FileError(f"expected a dtype, got {name!r:.40}")
     try:
-        return np.dtype(word)
+        return np.dtype(name)
     except TypeError:
-        raise FileError(f"this machine has no elements of kind {word!r:.40}") from None
+        raise FileError(f"this machine has no dtype {name!r:.40}") from None
 
 
-def scalar_from(word: str, digits: str) -> Any:
-    """The one element of this kind that these hexadecimal digits are the bytes of."""
-    return checked(np.frombuffer(bytes.fromhex(digits), kind_from(word))).reshape(())[()]
+def scalar_from(name: str, digits: str) -> Any:
+    """The scalar of this dtype with these bytes, in hexadecimal."""
+    return checked(np.frombuffer(bytes.fromhex(digits), dtype_from(name))).reshape(())[()]
 
 
 def checked(array: Array) -> Array:
-    """The array; refused where its bytes are no truths or no text, which NumPy would stumble over later."""
+    """The array; raises FileError if its bytes are no valid booleans or text, on which NumPy would fail later."""
     if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
-        raise FileError("expected truths of 0 and 1, got other bytes")
+        raise FileError("expected booleans of 0 and 1, got other bytes")
     if array.dtype.kind == "U" and array.size:
         characters = np.ascontiguousarray(array).reshape(-1).view(array.dtype.byteorder + "u4")
         if characters.max() > LAST_CHARACTER:
@@ -70,7 +70,7 @@ def checked(array: Array) -> Array:
 
 
 def finite(array: Array) -> bool:
-    """Whether all numbers are finite; a broadcast is looked at once."""
+    """Whether all numbers are finite; repeated rows are checked once."""
     if array.dtype.kind not in "fc":
         return True
     once = array[tuple(slice(1) if stride == 0 else slice(None) for stride in array.strides)]
@@ -78,40 +78,40 @@ def finite(array: Array) -> bool:
 
 
 def flattened(array: Array, repeats: bool = True) -> tuple[Array, dict[str, Any]]:
-    """The array as one that lies row by row in a kind safetensors knows, and the words that bring it back.
+    """The array as a contiguous one of a dtype that safetensors knows, and the metadata to restore it.
 
-    Without `repeats` a broadcast is written out in full.
+    Without `repeats` a broadcast array is written out in full.
     """
-    words: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     if repeats and any(stride == 0 and n > 1 for stride, n in zip(array.strides, array.shape, strict=True)):
-        words["shape"] = list(array.shape)
+        metadata["shape"] = list(array.shape)
         array = array[tuple(slice(1) if stride == 0 else slice(None) for stride in array.strides)]
     if not array.flags.c_contiguous:
         axes = sorted(range(array.ndim), key=lambda i: -abs(array.strides[i]))
         if axes != list(range(array.ndim)):
-            words["axes"] = axes
+            metadata["axes"] = axes
             array = array.transpose(axes)
     array = np.ascontiguousarray(array).reshape(array.shape)  # (ascontiguousarray gives a number an axis)
-    if array.dtype.str not in WORD_OF:
-        words["dtype"] = kind_of(array.dtype)
+    if array.dtype.str not in DTYPE_NAMES:
+        metadata["dtype"] = dtype_name(array.dtype)
         array = array.reshape(-1).view(np.uint8).reshape(*array.shape, array.dtype.itemsize)
-    return array, words
+    return array, metadata
 
 
-def restored(array: Array, words: dict[str, Any]) -> Array:
-    """The array that `flattened` took apart; refused where the words do not fit it."""
+def restored(array: Array, metadata: dict[str, Any]) -> Array:
+    """The array that `flattened` was given; raises FileError if the metadata do not fit."""
     try:
-        if "dtype" in words:
-            dtype = kind_from(words["dtype"])
+        if "dtype" in metadata:
+            dtype = dtype_from(metadata["dtype"])
             if array.dtype != np.uint8 or array.shape[-1] != dtype.itemsize:
                 raise ValueError("elements of another size")
             array = checked(array.reshape(-1).view(dtype).reshape(array.shape[:-1]))
-        if "axes" in words:
-            if sorted(words["axes"]) != list(range(array.ndim)):
+        if "axes" in metadata:
+            if sorted(metadata["axes"]) != list(range(array.ndim)):
                 raise ValueError("the axes are others")
-            array = array.transpose(np.argsort(words["axes"]))
-        if "shape" in words:
-            array = np.broadcast_to(array, tuple(words["shape"]))
+            array = array.transpose(np.argsort(metadata["axes"]))
+        if "shape" in metadata:
+            array = np.broadcast_to(array, tuple(metadata["shape"]))
     except (TypeError, ValueError, IndexError, OverflowError) as problem:
-        raise FileError(f"an array of {array.dtype} {array.shape} cannot be {words}: {problem}") from None
+        raise FileError(f"an array of {array.dtype} {array.shape} cannot be {metadata}: {problem}") from None
     return array

@@ -1,10 +1,10 @@
-"""A learner as plain nested values and arrays, and back.
+"""Encode a learner as a tree for JSON and arrays, and decode it.
 
-    None, truths, whole and finite numbers, text, lists      as JSON has them
-    everything else                                          {"a word": …}, see `Decoder`
+    None, booleans, integers, finite numbers, text, lists      as in JSON
+    everything else                                            {"tag": …}, see `TreeDecoder`
 
-A class is stored under a name of the registry (registry.py) as its parts, never as code: reading can only put together
-what the registry knows, from exactly the parts it knows, and refuses everything else.
+An object is stored under the name of its class in the registry (registry.py), as its parts, never as code: decoding
+constructs only classes of the registry, from exactly the parts of their records, and raises FileError otherwise.
 """
 
 import math
@@ -16,29 +16,31 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import FileError, InputError
-from remanence.store.format.arrays import REPEATS, flattened, kind_of, restored, scalar_from
+from remanence.store.format.arrays import REPEATS, dtype_name, flattened, restored, scalar_from
 from remanence.store.format.record import External
 from remanence.store.format.shapes import problem
 from remanence.store.records.registry import RECORDS, class_of, name_of
 
-Given = Callable[[External], Any]  # what is in a file only by its fingerprint is handed in by the caller
+Given = Callable[[External], Any]  # finds what a file names only by its fingerprint
 
+ARRAY_METADATA = {"axes", "shape", "dtype"}
 PLAIN = (type(None), bool, int, str)
+HINT = "restore it from a copy, or load it with the version that wrote it"
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 @dataclass(slots=True)
-class Encoder:
-    """Walks through a value; arrays are put aside under the path that led to them."""
+class TreeEncoder:
+    """Encodes a value; arrays are collected under the path that leads to them."""
 
     arrays: dict[str, Array] = field(default_factory=dict)
-    repeats: bool = True  # whether a broadcast is written once; see arrays.py
-    met: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # what is met twice is written once
+    repeats: bool = True  # whether repeated rows of a broadcast array are written once; see arrays.py
+    met: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # a value that occurs twice is written once
     objects: int = 0
-    meant: int = 0  # bytes that all arrays stand for
+    full_size: int = 0  # bytes of all arrays, broadcast ones in full
 
     def tree(self, value: Any, path: str) -> Any:
-        """The value as JSON can say it."""
+        """The value as a tree for JSON."""
         if type(value) in PLAIN:
             return value
         if type(value) is float:
@@ -50,12 +52,12 @@ class Encoder:
         return tree
 
     def _new(self, value: Any, path: str) -> Any:
-        kind = type(value)
-        if kind is list:
+        cls = type(value)
+        if cls is list:
             return [self.tree(v, _joined(path, i)) for i, v in enumerate(value)]
-        if kind is tuple:
+        if cls is tuple:
             return self._tuple(value, path)
-        if kind is dict:
+        if cls is dict:
             pairs = enumerate(value.items())
             return {
                 "dict": [[self.tree(part, _joined(path, f"{i}.{j}")) for j, part in enumerate(p)] for i, p in pairs]
@@ -63,10 +65,10 @@ class Encoder:
         if isinstance(value, np.ndarray):
             return self._array(value, path)
         if isinstance(value, np.generic):
-            return {"scalar": [kind_of(value.dtype), value.tobytes().hex()]}
+            return {"scalar": [dtype_name(value.dtype), value.tobytes().hex()]}
         if isinstance(value, np.dtype):
             return {"dtype": value.str}
-        if kind is External:
+        if cls is External:
             return {"external": [value.role, value.fingerprint]}
         return self._object(value, path)
 
@@ -75,12 +77,12 @@ class Encoder:
             if array.ndim != 1 or not all(type(v) is str for v in array):
                 raise InputError(f"expected {path} to hold numbers or text, got objects; convert them first")
             return {"names": array.tolist()}
-        self.arrays[path], words = flattened(array, self.repeats)
-        self.meant += array.nbytes
-        return {"array": path, **words}
+        self.arrays[path], metadata = flattened(array, self.repeats)
+        self.full_size += array.nbytes
+        return {"array": path, **metadata}
 
     def _tuple(self, value: tuple[Any, ...], path: str) -> Any:
-        """Numbers, also in rows, are an array: steps and drifts can be long."""
+        """A tuple of numbers, or of rows of numbers, is stored as an array: steps and drifts can be long."""
         rows = value if value and all(type(v) is tuple and len(v) == len(value[0]) for v in value) else (value,)
         if rows[0] and all(type(v) is float for row in rows for v in row):
             return {"numbers": self._array(np.array(value), path)}
@@ -89,13 +91,13 @@ class Encoder:
     def _object(self, value: Any, path: str) -> Any:
         name = name_of(value, path)
         record = RECORDS[name]
-        parts = record.apart(value)
-        missing, extra = record.misfit(parts)
-        wrong = f"without {missing} and with {extra} besides" if missing or extra else problem(record, parts)
+        parts = record.to_parts(value)
+        missing, extra = record.mismatch(parts)
+        wrong = f"missing {missing}, unexpected {extra}" if missing or extra else problem(record, parts)
         if wrong:
             raise InputError(f"expected a {name} whose parts fit together, to store it, got one that does not: {wrong}")
         tree = {"class": name, "parts": {k: self.tree(v, _joined(path, k)) for k, v in parts.items()}}
-        self.met[id(value)] = (value, {"same": self.objects})  # should it be met again
+        self.met[id(value)] = (value, {"same": self.objects})  # should it occur again
         self.objects += 1
         return tree
 
@@ -106,26 +108,26 @@ def _joined(path: str, step: Any) -> str:
 
 def encode(value: Any) -> tuple[Any, dict[str, Array]]:
     """The value as a tree for JSON, and the arrays it names."""
-    encoder = Encoder()
+    encoder = TreeEncoder()
     tree = encoder.tree(value, "")
-    if encoder.meant > most_meant(encoder.arrays):  # more than a reader believes
-        encoder = Encoder(repeats=False)
+    if encoder.full_size > largest_full_size(encoder.arrays):  # more than a reader accepts
+        encoder = TreeEncoder(repeats=False)
         tree = encoder.tree(value, "")
     return tree, encoder.arrays
 
 
-def most_meant(arrays: dict[str, Array]) -> int:
-    """The bytes that the arrays of a file may stand for at most."""
+def largest_full_size(arrays: dict[str, Array]) -> int:
+    """The bytes that the arrays of a file may take in full, at most."""
     return REPEATS * sum(array.nbytes for array in arrays.values())
 
 
 @dataclass(slots=True)
-class Decoder:
-    """Puts a value together again; anything that is not as it must be is refused."""
+class TreeDecoder:
+    """Decodes a tree; raises FileError for anything that `TreeEncoder` does not write."""
 
     arrays: dict[str, Array]
     given: Given
-    room: int  # bytes that further broadcasts may stand for
+    budget: int  # bytes that further broadcast arrays may take
     used: set[str] = field(default_factory=set)
     objects: list[Any] = field(default_factory=list)  # in the order they were finished
 
@@ -141,11 +143,11 @@ class Decoder:
                 return self._object(name, parts)
             case {"same": int(place), **rest} if not rest and 0 <= place < len(self.objects):
                 return self.objects[place]
-            case {"array": str(name), **words} if name in self.arrays and words.keys() <= {"axes", "shape", "dtype"}:
-                return self._array(name, {str(word): said for word, said in words.items()})
-            case {"scalar": [str(word), str(digits)], **rest} if not rest:
-                return scalar_from(word, digits)
-            case {"numbers": {"array": str(name), **words}, **rest} if not rest and not words and name in self.arrays:
+            case {"array": str(name), **metadata} if name in self.arrays and metadata.keys() <= ARRAY_METADATA:
+                return self._array(name, {str(key): said for key, said in metadata.items()})
+            case {"scalar": [str(dtype), str(digits)], **rest} if not rest:
+                return scalar_from(dtype, digits)
+            case {"numbers": {"array": str(name), **more}, **rest} if not rest and not more and name in self.arrays:
                 return self._numbers(name)
             case {"tuple": list(parts), **rest} if not rest:
                 return tuple(self.value(v) for v in parts)
@@ -159,14 +161,14 @@ class Decoder:
                 return np.dtype(text)
             case {"external": [str(role), str(fingerprint)], **rest} if not rest:
                 return self.given(External(role, fingerprint))
-        raise FileError(f"expected values of the kinds this version knows, got {tree!s:.80}")
+        raise FileError(f"expected values that this version knows, got {tree!s:.80}")
 
-    def _array(self, name: str, words: dict[str, Any]) -> Array:
+    def _array(self, name: str, metadata: dict[str, Any]) -> Array:
         self.used.add(name)
-        array = restored(self.arrays[name], words)
-        if "shape" in words:
-            self.room -= array.nbytes
-            if self.room < 0:
+        array = restored(self.arrays[name], metadata)
+        if "shape" in metadata:
+            self.budget -= array.nbytes
+            if self.budget < 0:
                 raise FileError(f"expected arrays of at most {REPEATS} times what is stored, got one of {array.shape}")
         return array
 
@@ -179,34 +181,36 @@ class Decoder:
 
     def _object(self, name: str, trees: dict[str, Any]) -> Any:
         if name not in RECORDS:
-            raise FileError(f"expected a class this version knows, got {name!r:.60}; was it written by a newer one?")
+            raise FileError(f"expected a class that this version knows, got {name!r:.60}")
         record = RECORDS[name]
-        missing, extra = record.misfit(trees)
+        missing, extra = record.mismatch(trees)
         if missing or extra:
-            raise FileError(f"expected the parts of a {name}, got it without {missing} and with {extra} besides")
+            raise FileError(f"expected the parts of a {name}, got it without {missing} and with unexpected {extra}")
         parts = {k: self.value(v) for k, v in trees.items()}
         wrong = problem(record, parts)
         if wrong:
             raise FileError(f"the parts of a {name} do not fit together: {wrong}")
         try:
-            self.objects.append(record.together(class_of(name), parts))
+            self.objects.append(record.from_parts(class_of(name), parts))
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as reason:
-            raise FileError(f"the parts of a {name} make no sense: {reason}") from None
+            raise FileError(f"the parts of a {name} are invalid: {reason}") from None
         return self.objects[-1]
 
 
 def decode(tree: Any, arrays: dict[str, Array], given: Given) -> Any:
-    """What `encode` took apart; every array must be used."""
-    decoder = Decoder(arrays, given, most_meant(arrays))
+    """The value that `encode` was given; every array must be used."""
+    decoder = TreeDecoder(arrays, given, largest_full_size(arrays))
     try:
         value = decoder.value(tree)
-    except InputError:  # what was brought along is missing or another one: the file is in order
+    except (
+        InputError
+    ):  # an encoder or network that the caller must pass is missing or another one: the file is in order
         raise
     except MemoryError:
-        raise FileError("it holds more than fits into the memory of this machine") from None
+        raise FileError("it holds more than fits into the memory of this machine; load it on a larger one") from None
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as reason:
-        raise FileError(f"its values make no sense: {reason}") from None
+        raise FileError(f"its values are invalid: {reason}; {HINT}") from None
     unused = sorted(arrays.keys() - decoder.used)
     if unused:
-        raise FileError(f"expected no arrays but those of the learner, got also {', '.join(unused):.80}")
+        raise FileError(f"expected no arrays but those of the learner, got also {', '.join(unused):.80}; {HINT}")
     return value

@@ -1,7 +1,7 @@
-"""What a model file says beside the learner: a summary of it, and notes of whoever taught it from tables.
+"""Check the metadata of a model file: the summary of the learner, and the notes on the tables it was trained on.
 
-Both are plain values that commands show and go by, so their kinds are looked at when a file is read; whoever goes by
-the notes also looks whether they are of the learner that they stand beside. Names that are not listed are left alone.
+Both are JSON values that commands show and use, so their types are checked when a file is read. Code that uses the
+notes also checks that they belong to the learner (`columns_problem`). Keys that are not listed here are not checked.
 """
 
 from collections.abc import Callable, Mapping
@@ -64,27 +64,27 @@ TOGETHER = ("columns", "label", "targets", "ignored", "label kind")  # all of th
 
 
 def problem_of(said: Any, what: str, tests: Mapping[str, Test]) -> str:
-    """What is wrong with what a file says, in words; empty if nothing."""
+    """What is wrong with metadata; empty if nothing."""
     if type(said) is not dict:
-        return f"expected {what} by name, got {type(said).__name__}"
+        return f"expected {what} as a dictionary, got {type(said).__name__}"
     for name, test in tests.items():
         if name in said and not test(said[name]):
-            return f"expected {what} as they are written, got {name} = {said[name]!r:.60}"
+            return f"expected {what} as rm.save writes them, got {name} = {said[name]!r:.60}"
     return ""
 
 
 def columns_problem(notes: Mapping[str, Any], learner: Any) -> str:
-    """Why these cannot be the columns that this estimator was taught from, in words; empty if they can."""
+    """Why this estimator cannot have been trained on these columns; empty if it can."""
     if "columns" not in notes:
         return ""
     missing = [name for name in TOGETHER if name not in notes]
     if missing:
         return f"expected notes on columns with {missing[0]!r}, got them without"
     if any(len(set(notes[part])) < len(notes[part]) for part in ("columns", "targets")):
-        return "expected columns that differ"
+        return "expected distinct columns"
     known, classifies = vars(learner), type(learner).__name__ == "ContinualClassifier"
     if classifies != (notes["label"] is not None) or classifies == bool(notes["targets"]):
-        return f"expected the answers of a {type(learner).__name__}, got those of another"
+        return f"expected the label or targets of a {type(learner).__name__}, got those of another estimator"
     if "state_" not in known:
         return ""
     if len(notes["columns"]) != known["n_features_in_"]:

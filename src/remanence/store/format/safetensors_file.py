@@ -1,12 +1,12 @@
 """The bytes of a model file: safetensors, with a checksum over all of them.
 
     8 bytes      the length n of the header
-    n bytes      {"__metadata__":{"sha256":"…", more words}, "an array":{dtype, shape, place}, …}, JSON in ASCII
+    n bytes      {"__metadata__":{"sha256":"…", more metadata}, "an array":{dtype, shape, place}, …}, JSON in ASCII
     the rest     the arrays, end to end
     sha256 = SHA-256 of the whole file with 64 zeros in the place of the checksum                              (S)
 
-The checksum stands at a fixed place, so that it is looked at before anything else is believed, and every bit of the
-file is under it. The same content always gives the same bytes. Nothing in here can run code: there is no pickle.
+The checksum stands at a fixed place, so that it is checked before anything else is parsed, and it covers every bit of
+the file. The same content always gives the same bytes. Nothing in a file can run code: there is no pickle.
 """
 
 import hashlib
@@ -21,14 +21,14 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.errors import FileError
 from remanence.files import kind_of_file
-from remanence.store.format.arrays import WORD_OF, WORDS, checked
+from remanence.store.format.arrays import DTYPE_NAMES, DTYPES, checked
 
 BEFORE = b'{"__metadata__":{"sha256":"'  # what every header begins with; then the checksum
 DIGITS = 64
 PLACE = slice(8 + len(BEFORE), 8 + len(BEFORE) + DIGITS)
 LONGEST = 100_000_000  # bytes of a header that readers of safetensors accept
 
-KNOWN = (  # what other files begin with
+OTHER_FORMATS = (  # how other files begin
     (b"\x80", "a pickle, which could run code and is never loaded"),
     (b"PK\x03\x04", "a zip archive (NPZ, torch and spreadsheets are such)"),
     (b"\x93NUMPY", "a NumPy file"),
@@ -39,29 +39,29 @@ KNOWN = (  # what other files begin with
 
 
 class Content(NamedTuple):
-    """What a file holds: words by name, and arrays by name."""
+    """What a file holds: metadata and arrays, by name."""
 
-    words: dict[str, str]
+    metadata: dict[str, str]
     arrays: dict[str, Array]
 
 
-def packed(words: Mapping[str, str], arrays: Mapping[str, Array]) -> list[Any]:
-    """The file as buffers to be written one after the other; the arrays must lie row by row."""
-    header: dict[str, Any] = {"__metadata__": {"sha256": "0" * DIGITS, **words}}
+def packed(metadata: Mapping[str, str], arrays: Mapping[str, Array]) -> list[Any]:
+    """The file as buffers to be written one after the other; the arrays must be C-contiguous."""
+    header: dict[str, Any] = {"__metadata__": {"sha256": "0" * DIGITS, **metadata}}
     buffers: list[Any] = []
     end = 0
     for name, array in arrays.items():
         header[name] = {
-            "dtype": WORD_OF[array.dtype.str],
+            "dtype": DTYPE_NAMES[array.dtype.str],
             "shape": list(array.shape),
             "data_offsets": [end, end + array.nbytes],
         }
         end += array.nbytes
         buffers.append(array.reshape(-1).view(np.uint8))
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=True).encode("ascii")
-    text += b" " * (-len(text) % 8)  # the arrays begin where they are aligned
+    text += b" " * (-len(text) % 8)  # so that the arrays are aligned
     if len(text) > LONGEST:
-        raise FileError(f"expected at most {LONGEST} bytes of words in a model file, got {len(text)}; keep fewer notes")
+        raise FileError(f"expected at most {LONGEST} bytes of metadata in a file, got {len(text)}; keep fewer notes")
     head = bytearray(len(text).to_bytes(8, "little") + text)
     digest = hashlib.sha256(head)
     for buffer in buffers:
@@ -71,7 +71,7 @@ def packed(words: Mapping[str, str], arrays: Mapping[str, Array]) -> list[Any]:
 
 
 def parse(content: bytes) -> Content:
-    """What a file of these bytes holds; refused, saying why, unless every bit is as it was written."""
+    """What a file of these bytes holds; raises FileError unless every bit is as it was written."""
     text = _header(content)
     if not text.startswith(BEFORE) or len(text) < len(BEFORE) + DIGITS:
         raise FileError(_foreign(content, text))
@@ -83,23 +83,23 @@ def parse(content: bytes) -> Content:
     import safetensors
 
     try:
-        words = json.loads(text)["__metadata__"]
+        metadata = json.loads(text)["__metadata__"]
         flat = safetensors.deserialize(content)  # type: ignore[no-untyped-call]
         arrays = {n: _array(v, len(content)) for n, v in flat}
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError) as problem:
-        raise FileError(f"the checksum is right but the content makes no sense: {problem}") from None
-    return Content(words, arrays)
+        raise FileError(f"the checksum is right but the content is invalid: {problem}") from None
+    return Content(metadata, arrays)
 
 
 def _array(flat: dict[str, Any], size: int) -> Array:
-    array = checked(np.frombuffer(flat["data"], WORDS[flat["dtype"]]).reshape(flat["shape"]))
-    if not array.size and max(array.shape) > size:  # it takes no bytes, but whoever fills it up would need them
+    array = checked(np.frombuffer(flat["data"], DTYPES[flat["dtype"]]).reshape(flat["shape"]))
+    if not array.size and max(array.shape) > size:  # it takes no bytes, but growing it would
         raise ValueError(f"an empty array of shape {array.shape} in a file of {size} bytes")
     return array
 
 
-def read_words(path: Path) -> dict[str, str]:
-    """The words alone, without the arrays: quick, and unchecked."""
+def read_metadata(path: Path) -> dict[str, str]:
+    """The metadata alone, without the arrays and without checking the checksum: quick for files of any size."""
     with _readable(path) as file:
         start = file.read(8)
         content = start + file.read(min(int.from_bytes(start, "little"), LONGEST))
@@ -107,16 +107,16 @@ def read_words(path: Path) -> dict[str, str]:
     if not text.startswith(BEFORE):
         raise FileError(_foreign(content, text))
     try:
-        words: dict[str, str] = json.loads(text)["__metadata__"]
+        metadata: dict[str, str] = json.loads(text)["__metadata__"]
     except (KeyError, TypeError, ValueError, RecursionError):
         raise FileError("it is damaged: its header cannot be read; restore it from a copy") from None
-    if type(words) is not dict or not all(type(word) is str for word in words.values()):
-        raise FileError("it is damaged: its header has no words of text; restore it from a copy")
-    return words
+    if type(metadata) is not dict or not all(type(value) is str for value in metadata.values()):
+        raise FileError("it is damaged: its metadata are no text; restore it from a copy")
+    return metadata
 
 
 def read_bytes(path: Path) -> bytes:
-    """All bytes of a file; of one that does not begin as ours do only as many as it takes to say what it is."""
+    """All bytes of a model file; of any other file only its beginning, enough to say what it is."""
     with _readable(path) as file:
         start: bytes = file.read(8 + len(BEFORE))
         return start + file.read(-1 if start[8:] == BEFORE else LONGEST)
@@ -124,7 +124,7 @@ def read_bytes(path: Path) -> bytes:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[BinaryIO]:
-    """The open file; whatever goes wrong with it is said in words."""
+    """The open file; raises FileError if it cannot be read."""
     found = kind_of_file(path)
     if found:
         hint = "name the model file inside it" if found == "a folder" else "name a plain file"
@@ -141,10 +141,10 @@ def _readable(path: Path) -> Iterator[BinaryIO]:
 
 
 def _header(content: bytes) -> bytes:
-    """The header as far as it is there, or a refusal of what cannot begin a model file."""
+    """The header; raises FileError if a model file cannot begin like this."""
     if not content:
         raise FileError("it is empty; was writing it cut short?")
-    for start, what in KNOWN:
+    for start, what in OTHER_FORMATS:
         if content.startswith(start) and content[8:9] != b"{":
             raise FileError(f"it is {what}; expected a model file")
     size = int.from_bytes(content[:8], "little")
@@ -157,7 +157,7 @@ def _header(content: bytes) -> bytes:
 
 
 def _foreign(content: bytes, text: bytes) -> str:
-    """Why a file that does not begin as ours do is not ours."""
+    """Why a file with another beginning is no model file."""
     try:
         tensors = json.loads(text)
         if isinstance(tensors, dict) and all(isinstance(v, dict) for v in tensors.values()):

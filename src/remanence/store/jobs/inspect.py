@@ -37,7 +37,7 @@ class Inspection:
         return all(certificate.status != "fails" for certificate in self.certificates)
 
     def to_dict(self) -> dict[str, Any]:
-        told, about = self.description, self.description.about
+        told, about = self.description, self.description.summary
         return {
             "kind": about.get("kind"),
             "rows": about.get("rows", 0),

@@ -45,7 +45,7 @@ def _tensor(value: Any) -> Any:
     return to_tensor(value.numbers, value.kind) if isinstance(value, StoredTensor) else value
 
 
-def _apart(learner: Any) -> dict[str, Any]:
+def _to_parts(learner: Any) -> dict[str, Any]:
     from remanence.deep.encoder import Encoder
     from remanence.deep.nn.tensors import structure
 
@@ -57,22 +57,22 @@ def _apart(learner: Any) -> dict[str, Any]:
     }
 
 
-def _apart_with_layers(learner: Any) -> dict[str, Any]:
+def _to_parts_with_layers(learner: Any) -> dict[str, Any]:
     """Which parameters it may move is a setting too."""
-    parts = _apart(learner)
+    parts = _to_parts(learner)
     return parts | {"settings": {**parts["settings"], "layers": list(learner.flat.names)}}
 
 
-def _together(kind: Any, parts: dict[str, Any]) -> Any:
+def _from_parts(cls: Any, parts: dict[str, Any]) -> Any:
     from remanence.deep.encoder import Encoder
     from remanence.deep.guards.parameter_roles import unwrapped
 
     model = parts["model"]
-    learner = kind(model, **parts["settings"])
+    learner = cls(model, **parts["settings"])
     learner.load_state_dict(_mapped(parts["memory"], _tensor))
     if Encoder(unwrapped(model)).fingerprint() != parts["weights"]:
         warnings.warn(
-            f"the network's weights are not those it had when its {kind.__name__} was saved; load them too, "
+            f"the network's weights are not those it had when its {cls.__name__} was saved; load them too, "
             f"or what was learned then is not what the network answers now",
             UserWarning,
             stacklevel=2,
@@ -80,20 +80,20 @@ def _together(kind: Any, parts: dict[str, Any]) -> Any:
     return learner
 
 
-PARTS = {"model": "setting", "weights": "text", "settings": "setting", "memory": "setting"}
+PARTS = {"model": "setting", "weights": "str", "settings": "setting", "memory": "setting"}
 
 
-def _record(module: str, apart: Callable[[Any], dict[str, Any]] = _apart) -> Record:
-    return Record(f"{DEEP}.{module}", PARTS, apart=apart, together=_together, alone=True)
+def _record(module: str, to_parts: Callable[[Any], dict[str, Any]] = _to_parts) -> Record:
+    return Record(f"{DEEP}.{module}", PARTS, to_parts=to_parts, from_parts=_from_parts, is_root=True)
 
 
 DEEP_RECORDS = {
-    "StoredTensor": Record(__name__, {"numbers": "setting", "kind": "text"}),
+    "StoredTensor": Record(__name__, {"numbers": "setting", "kind": "str"}),
     "deep.GradientProjection": _record("guards.gradient_projection"),
     "deep.OWM": _record("guards.owm"),
     "deep.OGD": _record("guards.ogd"),
     "deep.EBP": _record("online.ebp"),
     "deep.EKF": _record("online.ekf"),
-    "deep.LinearizedRLS": _record("online.linearized_rls", _apart_with_layers),
+    "deep.LinearizedRLS": _record("online.linearized_rls", _to_parts_with_layers),
     "deep.ORFit": _record("online.orfit"),
 }

@@ -5,27 +5,27 @@ from typing import Any
 import numpy as np
 
 from remanence.errors import InputError
-from remanence.store.format.record import External, Lengths, Parts, Record, Sound, nothing_else
+from remanence.store.format.record import Check, External, Lengths, PartValues, Record, no_check
 from remanence.store.records.pairs import pair_problem
 
 ESTIMATORS = "remanence.estimators"
 
 
-def _apart(estimator: Any) -> dict[str, Any]:
+def _to_parts(estimator: Any) -> dict[str, Any]:
     """Settings and whatever else the estimator has, by name."""
     return {**estimator.get_params(deep=False), **vars(estimator)}
 
 
-def _together(kind: Any, parts: dict[str, Any]) -> Any:
-    settings = kind().get_params(deep=False).keys()
-    estimator = kind(**{name: parts[name] for name in settings})
+def _from_parts(cls: Any, parts: dict[str, Any]) -> Any:
+    settings = cls().get_params(deep=False).keys()
+    estimator = cls(**{name: parts[name] for name in settings})
     vars(estimator).update({name: value for name, value in parts.items() if name not in settings})
     return estimator
 
 
-def _random_apart(features: Any) -> dict[str, Any]:
+def _random_to_parts(features: Any) -> dict[str, Any]:
     """Without the layer itself, which is drawn anew from its seed."""
-    return {name: value for name, value in _apart(features).items() if name != "_drawn"}
+    return {name: value for name, value in _to_parts(features).items() if name != "_drawn"}
 
 
 def _outside(features: Any) -> bool:
@@ -33,10 +33,10 @@ def _outside(features: Any) -> bool:
     return features is not None and type(features).__module__ != f"{ESTIMATORS}.random_features"
 
 
-def _continual_apart(estimator: Any) -> dict[str, Any]:
+def _continual_to_parts(estimator: Any) -> dict[str, Any]:
     from remanence.estimators.fingerprint import fingerprint
 
-    parts = _apart(estimator.settled())
+    parts = _to_parts(estimator.settled())
     if _outside(parts["features"]):
         parts.pop("features_", None)
         known = parts.get("features_fingerprint_")
@@ -44,13 +44,13 @@ def _continual_apart(estimator: Any) -> dict[str, Any]:
     return parts
 
 
-def _continual_together(kind: Any, parts: dict[str, Any]) -> Any:
+def _continual_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
     if _outside(parts["features"]) and "state_" in parts:
         parts = {**parts, "features_": parts["features"]}
-    return _together(kind, parts)
+    return _from_parts(cls, parts)
 
 
-def _continual_sound(parts: Parts, lengths: Lengths) -> str:
+def _continual_check(parts: PartValues, lengths: Lengths) -> str:
     """Whether what was learned belongs to the settings."""
     if not _class_weights(parts.get("class_weight")):
         return f"expected class_weight of numbers by label, got {parts['class_weight']!r:.40}"
@@ -86,34 +86,34 @@ def _class_weights(found: Any) -> bool:
     return all(isinstance(w, real) and not isinstance(w, bool) and 0 <= w < np.inf for w in found.values())
 
 
-def _baseline_together(kind: Any, parts: dict[str, Any]) -> Any:
+def _baseline_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
     """Its own check of settings, which is otherwise made when it learns, runs first."""
-    baseline = _together(kind, parts)
+    baseline = _from_parts(cls, parts)
     baseline._check_settings()
     return baseline
 
 
-def _baseline_sound(more: Sound = nothing_else) -> Sound:
+def _baseline_check(more: Check = no_check) -> Check:
     """The columns are as many as the weights have, and what else must be so."""
 
-    def sound(parts: Parts, lengths: Lengths) -> str:
+    def check(parts: PartValues, lengths: Lengths) -> str:
         if "n_features_in_" in parts and lengths["d"] != parts["n_features_in_"]:
             return f"expected {parts['n_features_in_']} features, got {lengths['d']}"
         if "power_" in parts and not parts["power_"] > 0:
             return f"expected a mean square above 0, got {parts['power_']!r:.40}"
         return more(parts, lengths)
 
-    return sound
+    return check
 
 
-def _codes(parts: Parts, name: str, lengths: Lengths) -> str:
+def _codes(parts: PartValues, name: str, lengths: Lengths) -> str:
     """What is wrong with positions among the classes, in words."""
     codes = parts[name]
     good = codes.dtype.kind in "iu" and (not len(codes) or (codes.min() >= 0 and codes.max() < lengths["c"]))
     return "" if good else f"expected {name} to count the classes from 0 to {lengths['c'] - 1}"
 
 
-def _replay_sound(parts: Parts, lengths: Lengths) -> str:
+def _replay_check(parts: PartValues, lengths: Lengths) -> str:
     if "memory_rows_" not in parts:
         return ""
     kept = min(parts["memory"], parts["n_seen_"])
@@ -122,7 +122,7 @@ def _replay_sound(parts: Parts, lengths: Lengths) -> str:
     return _codes(parts, "memory_codes_", lengths)
 
 
-def _joint_sound(parts: Parts, lengths: Lengths) -> str:
+def _joint_check(parts: PartValues, lengths: Lengths) -> str:
     if parts["estimator"] is not None:
         return "expected no estimator, which no file holds"
     if "rows_" not in parts:
@@ -131,26 +131,26 @@ def _joint_sound(parts: Parts, lengths: Lengths) -> str:
     return _codes(parts, "codes_", lengths) or ("expected rows of every class" if missing else "")
 
 
-def _means_sound(parts: Parts, lengths: Lengths) -> str:
+def _means_check(parts: PartValues, lengths: Lengths) -> str:
     if "counts_" in parts and (parts["counts_"].dtype.kind not in "iu" or parts["counts_"].min() < 1):
         return "expected rows of every class to be counted"
     return ""
 
 
-def _joint_apart(joint: Any) -> dict[str, Any]:
+def _joint_to_parts(joint: Any) -> dict[str, Any]:
     """All rows and labels; the estimator is trained on them anew, as it is at every call."""
     if joint.estimator is not None:
         raise InputError(
             f"expected Joint with its own ridge classifier to store, got estimator={joint.estimator!r:.60}; "
             f"models of other libraries cannot be stored: loading them could run code"
         )
-    return {name: value for name, value in _apart(joint).items() if name != "estimator_"}
+    return {name: value for name, value in _to_parts(joint).items() if name != "estimator_"}
 
 
-def _joint_together(kind: Any, parts: dict[str, Any]) -> Any:
+def _joint_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
     if "rows_" not in parts:
-        return kind()
-    joint = kind().fit(parts["rows_"], parts["classes_"][parts["codes_"]])
+        return cls()
+    joint = cls().fit(parts["rows_"], parts["classes_"][parts["codes_"]])
     if "feature_names_in_" in parts:
         joint.feature_names_in_ = parts["feature_names_in_"]
     return joint
@@ -158,78 +158,78 @@ def _joint_together(kind: Any, parts: dict[str, Any]) -> Any:
 
 NAMES = {"feature_names_in_": "names n"}
 CONTINUAL = {"state_": "state d c", "method_": "method", "n_seen_": "count", "n_features_in_": "count 1"}
-BESIDES = NAMES | {"features_": "RandomFeatures", "features_fingerprint_": "text", "offset_": "p"}
+BESIDES = NAMES | {"features_": "RandomFeatures", "features_fingerprint_": "str", "offset_": "p"}
 LABELS = {"classes_": "labels c", "n_seen_": "count", "n_features_in_": "count 1"}
 SOFTMAX = {"weights_": "d c float64", "intercepts_": "c float64", "shift_": "d float64", "power_": "number"}
 DESCENT = dict.fromkeys(("step", "epochs", "batch", "seed"), "setting")
-SETTINGS = {"method": "maybe method", "fit_intercept": "truth", "features": "features", "dtype": "precision"}
+SETTINGS = {"method": "optional method", "fit_intercept": "bool", "features": "features", "dtype": "dtype"}
 
 ESTIMATOR_RECORDS = {
     "ContinualClassifier": Record(
         f"{ESTIMATORS}.classifier",
-        SETTINGS | {"class_weight": "setting", "prior": "one seen uniform"},
-        apart=_continual_apart,
-        together=_continual_together,
+        SETTINGS | {"class_weight": "setting", "prior": "choice seen uniform"},
+        to_parts=_continual_to_parts,
+        from_parts=_continual_from_parts,
         learned=CONTINUAL | {"classes_": "labels c", "class_count_": "c any"},
-        sometimes=BESIDES,
-        sound=_continual_sound,
-        alone=True,
+        optional=BESIDES,
+        check=_continual_check,
+        is_root=True,
     ),
     "ContinualRegressor": Record(
         f"{ESTIMATORS}.regressor",
         SETTINGS,
-        apart=_continual_apart,
-        together=_continual_together,
-        learned=CONTINUAL | {"_flat": "truth"},
-        sometimes=BESIDES,
-        sound=_continual_sound,
-        alone=True,
+        to_parts=_continual_to_parts,
+        from_parts=_continual_from_parts,
+        learned=CONTINUAL | {"_flat": "bool"},
+        optional=BESIDES,
+        check=_continual_check,
+        is_root=True,
     ),
     "RandomFeatures": Record(
         f"{ESTIMATORS}.random_features",
-        {"width": "count 1", "seed": "count", "activation": "one relu tanh cos identity", "scale": "number"},
-        apart=_random_apart,
-        together=_together,
-        sometimes=NAMES | {"n_features_in_": "count 1"},
+        {"width": "count 1", "seed": "count", "activation": "choice relu tanh cos identity", "scale": "number"},
+        to_parts=_random_to_parts,
+        from_parts=_from_parts,
+        optional=NAMES | {"n_features_in_": "count 1"},
     ),
     "Finetune": Record(
         f"{ESTIMATORS}.baselines",
         DESCENT,
-        apart=_apart,
-        together=_baseline_together,
+        to_parts=_to_parts,
+        from_parts=_baseline_from_parts,
         learned=LABELS | SOFTMAX,
-        sometimes=NAMES,
-        sound=_baseline_sound(),
-        alone=True,
+        optional=NAMES,
+        check=_baseline_check(),
+        is_root=True,
     ),
     "Replay": Record(
         f"{ESTIMATORS}.baselines",
         DESCENT | {"memory": "count 1"},
-        apart=_apart,
-        together=_baseline_together,
+        to_parts=_to_parts,
+        from_parts=_baseline_from_parts,
         learned=LABELS | SOFTMAX | {"memory_rows_": "m d any", "memory_codes_": "m any"},
-        sometimes=NAMES,
-        sound=_baseline_sound(_replay_sound),
-        alone=True,
+        optional=NAMES,
+        check=_baseline_check(_replay_check),
+        is_root=True,
     ),
     "NearestMean": Record(
         f"{ESTIMATORS}.baselines",
         {},
-        apart=_apart,
-        together=_baseline_together,
+        to_parts=_to_parts,
+        from_parts=_baseline_from_parts,
         learned=LABELS | {"means_": "c d float64", "counts_": "c any"},
-        sometimes=NAMES,
-        sound=_baseline_sound(_means_sound),
-        alone=True,
+        optional=NAMES,
+        check=_baseline_check(_means_check),
+        is_root=True,
     ),
     "Joint": Record(
         f"{ESTIMATORS}.baselines",
         {"estimator": "setting"},
-        apart=_joint_apart,
-        together=_joint_together,
+        to_parts=_joint_to_parts,
+        from_parts=_joint_from_parts,
         learned=LABELS | {"rows_": "n d any", "codes_": "n any"},
-        sometimes=NAMES,
-        sound=_baseline_sound(_joint_sound),
-        alone=True,
+        optional=NAMES,
+        check=_baseline_check(_joint_check),
+        is_root=True,
     ),
 }

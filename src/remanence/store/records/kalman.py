@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from remanence.store.format.arrays import REPEATS, finite
-from remanence.store.format.record import Lengths, Outline, Parts, Record, like
+from remanence.store.format.record import Lengths, PartValues, Record
 
 KALMAN = "remanence.kalman"
 KINDS = 2  # of entries: MISSING is 0, then SEEN and DECIDED
 
 
-def _drift_sound(parts: Parts, lengths: Lengths) -> str:
+def _drift_check(parts: PartValues, lengths: Lengths) -> str:
     if not parts["members"]:
         return "expected at least one filter, got none"
     d, drift = lengths["d"], parts["drift"]
@@ -19,24 +19,16 @@ def _drift_sound(parts: Parts, lengths: Lengths) -> str:
     return "" if good and np.isfinite(drift).all() else f"expected a drift of {d} features"
 
 
-def _member_sound(parts: Parts, lengths: Lengths) -> str:
+def _member_check(parts: PartValues, lengths: Lengths) -> str:
     return "" if 0 < parts["forget"] <= 1 else f"expected forgetting above 0 and at most 1, got {parts['forget']!r:.40}"
 
 
-def _gaussian_sound(parts: Parts, lengths: Lengths) -> str:
+def _gaussian_check(parts: PartValues, lengths: Lengths) -> str:
     """Rounding may leave a covariance a little below 0 in some direction; no variance is."""
     return "" if not len(parts["cov"]) or parts["cov"].diagonal().min() >= 0 else "expected variances of at least 0"
 
 
-def _member_outline(member: Any) -> Outline:
-    return Outline(member.known.mean.shape, member.known.mean.dtype)
-
-
-def _state_outline(state: Any) -> Outline:
-    return _member_outline(state.members[0])
-
-
-def _path_sound(parts: Parts, lengths: Lengths) -> str:
+def _path_check(parts: PartValues, lengths: Lengths) -> str:
     """Means (…, T, d) and covariances (…, T, d, d) of one path, with a first axis for many series."""
     mean = parts["mean"]
     if not isinstance(mean, np.ndarray) or mean.ndim not in (2, 3) or mean.dtype != np.float64:
@@ -53,10 +45,10 @@ def _path_sound(parts: Parts, lengths: Lengths) -> str:
     return "" if finite(mean) else "expected finite means, got NaN or infinity"
 
 
-def _filtered_sound(parts: Parts, lengths: Lengths) -> str:
+def _filtered_check(parts: PartValues, lengths: Lengths) -> str:
     from remanence.kalman import LinearGaussian
 
-    wrong = _path_sound(parts, lengths)
+    wrong = _path_check(parts, lengths)
     if wrong:
         return wrong
     mean, model, groups, gains = (parts[name] for name in ("mean", "model", "groups", "gains"))
@@ -75,19 +67,19 @@ def _filtered_sound(parts: Parts, lengths: Lengths) -> str:
         type(gains) is list and len(gains) == len(groups) and all(_are_gains(g, steps, rows, d) for g in gains)
     ):
         return f"expected the gains of {len(groups)} groups over {steps} steps"
-    return _expected_sound(parts["expected"], steps)
+    return _expected_check(parts["expected"], steps)
 
 
 def _is_group(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "i" and value.ndim == 1 and bool(value.size)
 
 
-def _expected_sound(expected: Any, steps: int) -> str:
+def _expected_check(expected: Any, steps: int) -> str:
     if expected is None:
         return ""
     good = isinstance(expected, np.ndarray) and expected.ndim == 2 and len(expected) == steps
     good = good and expected.dtype == np.float64 and finite(expected)
-    return "" if good else "expected the answers that were foretold, one row a step"
+    return "" if good else "expected the predicted observations, one row per step"
 
 
 def _are_gains(value: Any, steps: int, rows: int, d: int) -> bool:
@@ -96,16 +88,16 @@ def _are_gains(value: Any, steps: int, rows: int, d: int) -> bool:
     return isinstance(value, Gains) and value.G.shape == (steps, rows, d)
 
 
-def _gains_sound(parts: Parts, lengths: Lengths) -> str:
+def _gains_check(parts: PartValues, lengths: Lengths) -> str:
     kinds = parts["kinds"]
     if kinds.dtype.kind != "i" or kinds.min(initial=0) < 0 or kinds.max(initial=0) > KINDS:
         return "expected entries that are missing, seen or decided"
     if parts["settled"] > lengths["t"]:
-        return f"expected at most {lengths['t']} steps before nothing changes, got {parts['settled']}"
+        return f"expected at most {lengths['t']} steps before the gains settle, got {parts['settled']}"
     return ""
 
 
-def _model_sound(parts: Parts, lengths: Lengths) -> str:
+def _model_check(parts: PartValues, lengths: Lengths) -> str:
     """Steps of unequal size are filled up to the largest: of how many numbers that makes, enough must be there."""
     for name in ("X", "R"):
         steps = parts[name]
@@ -119,35 +111,32 @@ def _model_sound(parts: Parts, lengths: Lengths) -> str:
 PATH = {"mean": "setting", "cov": "setting"}
 
 KALMAN_RECORDS = {
-    "Kalman": Record(
-        f"{KALMAN}.streaming", {"drift": "setting", "noise": "setting", "ridge": "setting", "lag": "setting"}
-    ),
     "KalmanState": Record(
         f"{KALMAN}.streaming",
-        {"members": "each Member d c", "drift": "setting", "tasks": "count", "rows": "count"},
-        _state_outline,
-        sound=_drift_sound,
+        {"members": "tuple Member d c", "drift": "setting", "tasks": "count", "rows": "count"},
+        check=_drift_check,
     ),
     "Member": Record(
         f"{KALMAN}.streaming",
         {
             "known": "Gaussian d c",
-            "past": "each Gaussian d c",
+            "past": "tuple Gaussian d c",
             "forget": "number",
             "logdet": "number",
             "squares": "c float64",
         },
-        _member_outline,
-        sound=_member_sound,
+        check=_member_check,
     ),
     "Gaussian": Record(
         "remanence.memory.gaussian",
         {"mean": "d c float64", "cov": "d d float64"},
-        like("mean"),
-        sound=_gaussian_sound,
+        check=_gaussian_check,
     ),
     "LinearGaussian": Record(
-        f"{KALMAN}.model", dict.fromkeys(("A", "Q", "X", "R", "mean", "cov"), "setting"), sound=_model_sound, alone=True
+        f"{KALMAN}.model",
+        dict.fromkeys(("A", "Q", "X", "R", "mean", "cov"), "setting"),
+        check=_model_check,
+        is_root=True,
     ),
     "Filtered": Record(
         f"{KALMAN}.results",
@@ -155,11 +144,11 @@ KALMAN_RECORDS = {
         | dict.fromkeys(
             ("predicted_mean", "predicted_cov", "logliks", "groups", "model", "expected", "gains"), "setting"
         ),
-        sound=_filtered_sound,
-        alone=True,
+        check=_filtered_check,
+        is_root=True,
     ),
-    "Smoothed": Record(f"{KALMAN}.results", PATH | {"gain": "setting"}, sound=_path_sound, alone=True),
-    "Forecast": Record(f"{KALMAN}.results", PATH, sound=_path_sound, alone=True),
+    "Smoothed": Record(f"{KALMAN}.results", PATH | {"gain": "setting"}, check=_path_check, is_root=True),
+    "Forecast": Record(f"{KALMAN}.results", PATH, check=_path_check, is_root=True),
     "Gains": Record(
         f"{KALMAN}.gains",
         {
@@ -172,6 +161,6 @@ KALMAN_RECORDS = {
             "slack": "t m",
             "settled": "count",
         },
-        sound=_gains_sound,
+        check=_gains_check,
     ),
 }

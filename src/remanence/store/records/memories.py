@@ -1,7 +1,7 @@
-"""The memories that are stored otherwise than part by part: the triangle of a root, and rows that wait.
+"""Memories whose stored form differs from their fields: the triangle of a root, and pending rows.
 
-A root's factor is upper triangular, so its d(d + 1)/2 numbers are stored, column by column. Of waiting rows everything
-is stored that was worked out for them: whether someone asked before saving must not show in the numbers afterwards.
+A root's factor is upper triangular, so its d(d + 1)/2 numbers are stored, column by column. With pending rows
+everything is stored that was computed for them: predicting before saving must not change the numbers afterwards.
 """
 
 from typing import Any
@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from remanence.arrays import Array
-from remanence.store.format.record import Lengths, Parts, Sound
+from remanence.store.format.record import Lengths, PartValues
 
-LARGEST_DOOR = 1024  # rows; more than any method lets wait
-UNIT = 2.0  # no entry of a direction of length 1 is as large
+MOST_PENDING = 1024  # rows; more than any method keeps pending
 
 
 def triangle(factor: Array) -> Array:
@@ -32,41 +31,25 @@ def square(packed: Array, d: int) -> Array:
     return factor
 
 
-def bounded(*names: str, directions: str = "") -> Sound:
-    """Whether the squares of the numbers are finite, and the named directions no longer than they can be."""
-
-    def sound(parts: Parts, lengths: Lengths) -> str:
-        for name in (*names, *filter(None, [directions])):
-            limit = UNIT if name == directions else float(np.sqrt(np.finfo(parts[name].dtype).max))
-            largest = float(np.abs(parts[name]).max(initial=0.0))
-            if largest > limit:
-                return f"expected {name} within ±{limit:.0e}, got {largest:.1e}"
-        return ""
-
-    return sound
-
-
-def root_apart(root: Any) -> dict[str, Any]:
+def root_to_parts(root: Any) -> dict[str, Any]:
     parts = {"triangle": triangle(root.factor), "target": root.target, "rest": root.rest}
     return parts if root.lost is None else {**parts, "lost": root.lost}
 
 
-def root_together(kind: Any, parts: dict[str, Any]) -> Any:
+def root_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
     target = parts["target"]
-    return kind(
-        square(parts["triangle"], len(target)), np.asfortranarray(target), parts["rest"], lost=parts.get("lost")
-    )
+    return cls(square(parts["triangle"], len(target)), np.asfortranarray(target), parts["rest"], lost=parts.get("lost"))
 
 
-def root_sound(parts: Parts, lengths: Lengths) -> str:
+def root_check(parts: PartValues, lengths: Lengths) -> str:
     """Models from which nothing was removed have no `lost`, nor have files written before there was one."""
     lost, width = parts.get("lost"), lengths["d"] + lengths["c"]
     if lost is None or (lost.shape == (width,) and np.isfinite(lost).all() and (lost >= 0).all()):
-        return bounded("triangle", "target", *parts.keys() & {"lost"})(parts, lengths)
+        return ""
     return f"expected {width} finite numbers of at least 0 as `lost`, got {lost.shape}"
 
 
-def waiting_apart(waiting: Any) -> dict[str, Any]:
+def waiting_to_parts(waiting: Any) -> dict[str, Any]:
     store, k = waiting.store, waiting.count
     with store.lock:
         done = min(store.done, k)
@@ -75,7 +58,7 @@ def waiting_apart(waiting: Any) -> dict[str, Any]:
             "X": waiting.X,
             "Y": waiting.Y,
             "room": len(store.X),
-            "taken": 0 < k < store.used,  # another state's rows stand where ours would go next
+            "taken": 0 < k < store.used,  # another state's rows are stored after ours
             "base": store.base,
             "held": store.held,
             "broken": store.broken,
@@ -87,13 +70,13 @@ def waiting_apart(waiting: Any) -> dict[str, Any]:
         }
 
 
-def waiting_together(kind: Any, parts: dict[str, Any]) -> Any:
+def waiting_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
     from remanence.memory.pending_rows import Store
 
     X, Y, room = parts["X"], parts["Y"], parts["room"]
     k = len(X)
-    if not max(k + parts["taken"], 1) <= room <= LARGEST_DOOR:
-        raise ValueError(f"expected room for {k} to {LARGEST_DOOR} rows, got {room}")
+    if not max(k + parts["taken"], 1) <= room <= MOST_PENDING:
+        raise ValueError(f"expected room for {k} to {MOST_PENDING} rows, got {room}")
     store = Store(room, np.empty((X.shape[1], Y.shape[1]), X.dtype))
     store.X[:k], store.Y[:k], store.used = X, Y, k + parts["taken"]
     if parts["base"] is not None:
@@ -104,16 +87,16 @@ def waiting_together(kind: Any, parts: dict[str, Any]) -> Any:
         store.S[:, :done], store.C[:done, :done], store.U[:done] = parts["S"], parts["C"], parts["U"]
         store.done, store.low, store.high = done, parts["low"], parts["high"]
     store.broken = parts["broken"]
-    return kind(store, k)
+    return cls(store, k)
 
 
-def waiting_sound(parts: Parts, lengths: Lengths) -> str:
-    kinds = [type(parts[name]) for name in ("room", "taken", "broken", "held")]
-    if kinds != [int, bool, bool, float]:
-        return f"expected a number of rows, two truths and a weight, got {[k.__name__ for k in kinds]}"
+def waiting_check(parts: PartValues, lengths: Lengths) -> str:
+    types = [type(parts[name]) for name in ("room", "taken", "broken", "held")]
+    if types != [int, bool, bool, float]:
+        return f"expected a number of rows, two booleans and a weight, got {[t.__name__ for t in types]}"
     images = [parts[name] is None for name in ("base", "S", "C", "U")]
     if len(set(images)) != 1:
         return "expected a root with the images of the rows, or neither"
     if not images[0] and not (parts["C"].diagonal() > 0).all():
-        return "expected images of rows that can be divided by"
-    return bounded("X", "Y")(parts, lengths)
+        return "expected a positive diagonal of C"
+    return ""

@@ -1,4 +1,4 @@
-"""A learner in plain words and numbers: what a model file says of itself to people and scripts."""
+"""The summary of a learner that a model file holds, in plain values."""
 
 from dataclasses import fields
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from remanence.store.records.pairs import Pair
-from remanence.store.records.registry import find_name, outline_of
+from remanence.store.records.registry import find_name, spec_of
 
 LONG = 20  # entries of a setting that are listed one by one
 
 
-def about(learner: Any) -> dict[str, Any]:
-    """Kind, method, settings, rows seen, shapes, labels and names, as far as the learner has them."""
+def summarize(learner: Any) -> dict[str, Any]:
+    """Class, method, settings, rows seen, shapes, labels and names, as far as the learner has them."""
     if isinstance(learner, Pair):
         return {"kind": "pair", **_method(learner.method), **_state(learner.state)}
     kind = find_name(learner)
@@ -51,7 +51,7 @@ def _method(method: Any) -> dict[str, Any]:
 
 def _state(state: Any) -> dict[str, Any]:
     told: dict[str, Any] = {}
-    found = outline_of(state)
+    found = spec_of(state)
     if found is not None:
         told = {"features": found.shape[0], "outputs": found.shape[1], "precision": str(found.dtype)}
     rows = getattr(state, "rows", getattr(state, "count", None))
@@ -59,7 +59,7 @@ def _state(state: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A setting or a label as JSON has it; what JSON has not is shown as text."""
+    """A setting or a label as a JSON value; other values as text."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (bool, int, str, type(None))):
