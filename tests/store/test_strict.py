@@ -78,7 +78,7 @@ CHANGES = {
     "count too small": (put(f"{STATE}/count", 1), "at most 1 pending rows"),
     "ridge no ridge": (put(f"{STATE}/ridge", "much"), "expected a ridge"),
     "setting refused": (put("parts/method/parts/ridge", -1.0), "parts of a RLS are invalid: expected ridge"),
-    "another method": (put("parts/method", {"class": "LMS", "parts": {"step": 1.0, "normalized": True}}), "state of LMS"),
+    "another method": (put("parts/method", {"class": "LMS", "parts": {"step": 1.0, "normalized": True}}), "of LMS"),
     "state for method": (put("parts/state", BARE), "the state of a method"),
     "too many outputs": (resize("state.start", np.zeros((3, 3))), r"expected the shape \(3, 2\), got \(3, 3\)"),
     "flat": (resize("state.start", np.zeros(6)), r"expected the shape \(3, 2\)"),

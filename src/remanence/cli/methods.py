@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from remanence.cli.run_options.learners import LEARNERS
+from remanence.cli.run_options.learners import LEARNERS, registered
 
 
 def methods(
@@ -26,23 +26,32 @@ def methods(
     for k, row in enumerate(rows):
         last = k + 1 < len(rows) and bool(row["method"]) != bool(rows[k + 1]["method"])
         name = row["method"] or row["run"]
-        shown.add_row(name if row["run"] else f"{name} *", row["summary"], row["cost"], row["memory"], end_section=last)
+        shown.add_row(
+            name if row["run"] or row["learn"] else f"{name} *",
+            row["summary"],
+            row["cost"],
+            row["memory"],
+            end_section=last,
+        )
     console = Console()
     console.print(shown)
     console.print("d features, c outputs, n rows, b buffer, r directions.", style="dim")
-    console.print("learn --method: every method. run --methods: those without *, and the baselines.", style="dim")
+    console.print(
+        "* in Python only; the others with learn --method and run --methods, the baselines with run --methods.",
+        style="dim",
+    )
 
 
 def table() -> list[dict[str, str]]:
     """Every method of the library, then the baselines; `run` and `learn` are the names these commands know it by."""
     from remanence.methods import list_methods
 
-    names = {choice.method: name for name, choice in LEARNERS.items() if choice.method}
+    names = {choice.method: name for name, choice in (LEARNERS | registered()).items() if choice.method}
     rows = [
         {
             "method": method,
             "run": names.get(method, ""),
-            "learn": method.lower(),
+            "learn": "" if e.method.task_per_update else method.lower(),
             "summary": e.summary,
             "cost": e.cost,
             "memory": e.memory,

@@ -99,11 +99,26 @@ LEARNERS: dict[str, Choice] = {
 DEFAULT = ("finetune", "lms", "apa", "icl", "rls", "joint")
 
 
+def registered() -> dict[str, Choice]:
+    """The methods of `rm.list_methods()` that are not in the list above and have a default for every setting."""
+    from inspect import signature
+
+    from remanence.methods import list_methods
+
+    listed = {choice.method for choice in LEARNERS.values()}
+    return {
+        name.lower(): Choice(name, _method(name), name)
+        for name, info in list_methods().items()
+        if name not in listed and all(p.default is not p.empty for p in signature(info.method).parameters.values())
+    }
+
+
 def contenders(names: Sequence[str], seed: int) -> "list[Contender]":
     """Fresh learners by name."""
     from remanence.report import Contender
 
-    chosen = [(name, LEARNERS[name]) for name in names]
+    choices = LEARNERS if all(name in LEARNERS for name in names) else LEARNERS | registered()
+    chosen = [(name, choices[name]) for name in names]
     return [Contender(name, c.label, c.build(seed), c.role, c.note) for name, c in chosen]
 
 
@@ -114,7 +129,8 @@ def read_learners(text: str) -> list[str]:
         raise InputError(f"expected at least one method, got {text!r}; choose from {', '.join(LEARNERS)}")
     if names == ["all"]:
         return list(LEARNERS)
-    return list(dict.fromkeys(known(name, LEARNERS, "method") for name in names))
+    unlisted = {} if all(name in LEARNERS for name in names) else registered()  # (loads numpy)
+    return list(dict.fromkeys(known(name, LEARNERS | unlisted, "method") for name in names))
 
 
 def known(name: str, choices: dict[str, Any], what: str) -> str:

@@ -58,7 +58,9 @@ class LearnOptions:
     def _method(self) -> "Method[Any]":
         from remanence.methods import list_methods
 
-        known = {name.lower(): entry.method for name, entry in list_methods().items()}
+        known = {  # (tables are learned in batches: not with a method for which each batch is a task)
+            name.lower(): info.method for name, info in list_methods().items() if not info.method.task_per_update
+        }
         wanted = "rls" if self.method is None else self.method.lower()
         if wanted not in known:
             close = get_close_matches(wanted, known, n=1)
