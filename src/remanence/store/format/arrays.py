@@ -104,14 +104,14 @@ def restored(array: Array, metadata: dict[str, Any]) -> Array:
         if "dtype" in metadata:
             dtype = dtype_from(metadata["dtype"])
             if array.dtype != np.uint8 or array.shape[-1] != dtype.itemsize:
-                raise ValueError("elements of another size")
+                raise ValueError("another item size")
             array = checked(array.reshape(-1).view(dtype).reshape(array.shape[:-1]))
         if "axes" in metadata:
             if sorted(metadata["axes"]) != list(range(array.ndim)):
-                raise ValueError("the axes are others")
+                raise ValueError("other axes")
             array = array.transpose(np.argsort(metadata["axes"]))
         if "shape" in metadata:
             array = np.broadcast_to(array, tuple(metadata["shape"]))
     except (TypeError, ValueError, IndexError, OverflowError) as problem:
-        raise FileError(f"an array of {array.dtype} {array.shape} cannot be {metadata}: {problem}") from None
+        raise FileError(f"expected an array for {metadata}, got {array.dtype} {array.shape}: {problem}") from None
     return array

@@ -93,13 +93,17 @@ class TreeEncoder:
         record = RECORDS[name]
         parts = record.to_parts(value)
         missing, extra = record.mismatch(parts)
-        wrong = f"missing {missing}, unexpected {extra}" if missing or extra else problem(record, parts)
+        wrong = _difference(missing, extra) if missing or extra else problem(record, parts)
         if wrong:
             raise InputError(f"expected a {name} whose parts fit together, to store it, got one that does not: {wrong}")
         tree = {"class": name, "parts": {k: self.tree(v, _joined(path, k)) for k, v in parts.items()}}
         self.met[id(value)] = (value, {"same": self.objects})  # should it occur again
         self.objects += 1
         return tree
+
+
+def _difference(missing: list[str], extra: list[str]) -> str:
+    return " and ".join([*(f"without {name!r}" for name in missing), *(f"with {name!r}" for name in extra)])
 
 
 def _joined(path: str, step: Any) -> str:
@@ -185,7 +189,7 @@ class TreeDecoder:
         record = RECORDS[name]
         missing, extra = record.mismatch(trees)
         if missing or extra:
-            raise FileError(f"expected the parts of a {name}, got it without {missing} and with unexpected {extra}")
+            raise FileError(f"expected {', '.join(record.parts)} of a {name}, got it {_difference(missing, extra)}")
         parts = {k: self.value(v) for k, v in trees.items()}
         wrong = problem(record, parts)
         if wrong:
@@ -202,10 +206,10 @@ def decode(tree: Any, arrays: dict[str, Array], given: Given) -> Any:
     decoder = TreeDecoder(arrays, given, largest_full_size(arrays))
     try:
         value = decoder.value(tree)
-    except (
-        InputError
-    ):  # an encoder or network that the caller must pass is missing or another one: the file is in order
+    except InputError:  # the caller passed no encoder or network, or another one: the file is valid
         raise
+    except FileError as reason:
+        raise FileError(f"{reason}; {HINT}") from None
     except MemoryError:
         raise FileError("it holds more than fits into the memory of this machine; load it on a larger one") from None
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as reason:

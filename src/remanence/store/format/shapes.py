@@ -34,7 +34,7 @@ class PartChecker:
         if first in ("names", "labels"):
             return self._column(value, first, rest[0])
         if first in PLAIN:
-            expected = PLAIN[first][0].format(" or ".join(rest))
+            expected = PLAIN[first][0].format(" or ".join(rest) or 0)
             return "" if PLAIN[first][1](value, rest) else f"expected {expected}, got {value!r:.40}"
         if first == "state":
             good, expected = spec_of(value) is not None, "the state of a method"
