@@ -1,8 +1,15 @@
-"""The configurations over which every law is run: a test that takes `case` meets each of them in turn."""
+"""The configurations over which every law is run: a test that takes `case` is run on each of them.
 
+A law marked `cutting` is not run on methods for which each update is a task, one marked `float32` not on methods that
+need float64.
+"""
+
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib import util
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +17,17 @@ import pytest
 
 import remanence as rm
 
+SKELETON = Path(__file__).parents[2] / "examples" / "skeleton_method.py"
 STEPS = tuple(np.random.default_rng(7).uniform(0.2, 1.6, 1000))
+
+
+def skeleton():
+    """The class in the example file, as an imported module has it: pickling looks it up by name."""
+    if "skeleton_method" not in sys.modules:
+        spec = util.spec_from_file_location("skeleton_method", SKELETON)
+        sys.modules["skeleton_method"] = util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["skeleton_method"])
+    return sys.modules["skeleton_method"].LeakyLMS
 
 
 def falling(t):
@@ -38,6 +55,8 @@ class Case:
     method: Any
     consistent: bool = False  # refuses data that contradict themselves
     shared: bool = False  # a setting is fitted to all outputs together
+    float64_only: bool = False
+    in_library: bool = True  # model files know it
     faint: bool = False  # the prior ends near what rounding can see: weights it alone decides are not comparable
     rounding: float = 1e-9  # what may differ between two ways of computing one thing, relative
 
@@ -115,12 +134,23 @@ CASES = [
     Case("lowrank-4", rm.LowRankRLS(4, 0.3)),
     Case("lowrank-all", rm.LowRankRLS(500, 0.3)),
     Case("rls-auto", rm.RLS("auto"), shared=True, rounding=1e-7),
+    Case("kalman", rm.Kalman(0.1, noise=0.3), float64_only=True),
+    Case("kalman-auto", rm.Kalman("auto"), shared=True, float64_only=True, rounding=1e-7),
+    Case("skeleton", skeleton()(step=0.5, leak=0.1), in_library=False),
 ]
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "cutting: a law on cutting a stream into updates")
+    config.addinivalue_line("markers", "float32: a law on states in float32")
 
 
 def pytest_generate_tests(metafunc):
     if "case" in metafunc.fixturenames:
-        metafunc.parametrize("case", CASES, ids=lambda case: case.name)
+        marks = {mark.name for mark in metafunc.definition.iter_markers()}
+        cases = [case for case in CASES if not ("float32" in marks and case.float64_only)]
+        cases = [case for case in cases if not ("cutting" in marks and case.method.task_per_update)]
+        metafunc.parametrize("case", cases, ids=lambda case: case.name)
     if "rls" in metafunc.fixturenames:
         soft = [c for c in CASES if isinstance(c.method, rm.RLS) and not c.consistent]
         metafunc.parametrize("rls", soft, ids=lambda case: case.name)

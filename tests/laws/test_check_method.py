@@ -1,9 +1,6 @@
 """`rm.check_method` accepts every method of the library and sees each law that is broken."""
 
-import importlib.util
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,17 +9,7 @@ import remanence as rm
 from remanence.methods.lms import LMSState
 from remanence.methods.protocol import Method
 
-SKELETON = Path(__file__).parents[2] / "examples" / "skeleton_method.py"
-
-
-def skeleton():
-    """The class in the example file, as an imported module has it: pickling looks it up by name."""
-    spec = importlib.util.spec_from_file_location("skeleton_method", SKELETON)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["skeleton_method"] = module
-    spec.loader.exec_module(module)
-    return module.LeakyLMS
-
+from .conftest import skeleton
 
 METHODS = [
     rm.LMS(),

@@ -1,6 +1,7 @@
 """Where the stream is cut into blocks leaves no trace, and tracking is predicting and then learning, row by row."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ SIZES = {
 CUTS = st.lists(st.integers(1, 79), max_size=30)
 
 
+@pytest.mark.cutting
 @given(**SIZES, cuts=CUTS)
 def test_cutting_the_stream_anywhere_changes_nothing(case, seed, n, d, c, cuts):
     stream = case.stream(seed, n, d, c)
@@ -22,6 +24,7 @@ def test_cutting_the_stream_anywhere_changes_nothing(case, seed, n, d, c, cuts):
     case.same(case.model(state, stream.X), case.model(case.learned(stream), stream.X))
 
 
+@pytest.mark.cutting
 @given(**SIZES)
 def test_learning_row_by_row_equals_learning_a_block(case, seed, n, d, c):
     stream = case.stream(seed, n, d, c)
@@ -31,6 +34,7 @@ def test_learning_row_by_row_equals_learning_a_block(case, seed, n, d, c):
     case.same(case.model(state, stream.X), case.model(case.learned(stream), stream.X))
 
 
+@pytest.mark.cutting
 @given(**SIZES, cuts=CUTS)
 def test_mixing_update_and_track_changes_nothing(case, seed, n, d, c, cuts):
     stream = case.stream(seed, n, d, c)
@@ -40,6 +44,7 @@ def test_mixing_update_and_track_changes_nothing(case, seed, n, d, c, cuts):
     case.same(case.model(state, stream.X), case.model(case.learned(stream), stream.X))
 
 
+@pytest.mark.cutting
 @given(**SIZES)
 def test_track_is_predict_then_update_row_by_row(case, seed, n, d, c):
     stream = case.stream(seed, n, d, c)
@@ -54,6 +59,7 @@ def test_track_is_predict_then_update_row_by_row(case, seed, n, d, c):
     case.same(case.model(final, stream.X), case.model(state, stream.X))
 
 
+@pytest.mark.cutting
 @given(**SIZES, cuts=CUTS)
 def test_the_errors_of_track_do_not_depend_on_the_cuts(case, seed, n, d, c, cuts):
     stream = case.stream(seed, n, d, c)
@@ -76,6 +82,7 @@ def test_predictions_are_x_times_the_weights(case, seed, n, d, c):
     assert case.method.predict(state, np.zeros((0, d))).shape == (0, c)
 
 
+@pytest.mark.cutting
 def test_wide_states_with_few_rows_at_a_time_are_cut_exactly_too(case):
     """Wide enough that RLS carries its solution along instead of solving anew, and that tracking works in blocks."""
     for d, n, seed in ((40, 90, 0), (130, 160, 4)):

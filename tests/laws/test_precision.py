@@ -1,10 +1,12 @@
 """A float32 state stays float32, whatever it is fed, and agrees with float64 on data that are well conditioned."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 
+@pytest.mark.float32
 @given(seed=st.integers(0, 10**6), d=st.integers(1, 6), c=st.integers(1, 3), cut=st.integers(1, 59))
 def test_float32_stays_float32_and_agrees_with_float64(case, seed, d, c, cut):
     if case.name == "orfit-3":
@@ -29,6 +31,7 @@ def test_float32_stays_float32_and_agrees_with_float64(case, seed, d, c, cut):
     assert np.linalg.norm(m.weights(final) - m.weights(wanted)) <= 1e-3 * np.linalg.norm(m.weights(wanted))
 
 
+@pytest.mark.float32
 def test_the_dtype_of_the_state_rules_over_the_dtype_of_the_data(case):
     m, stream = case.method, case.stream(0, 20, 3, 2, kind=0)
     for dtype in (np.float32, np.float64):
@@ -51,6 +54,7 @@ def test_whole_numbers_and_booleans_are_numbers(case):
         case.same(m.weights(m.update(m.init(2, 1), X.astype(kind), Y.astype(kind))), expected)
 
 
+@pytest.mark.float32
 @given(exponent=st.floats(-22, 14), seed=st.integers(0, 10**6))
 def test_the_size_of_float32_samples_does_not_matter_to_methods_that_divide_by_it(case, exponent, seed):
     """Scaling a stream (X and Y alike) leaves the weights: LMS, APA, ICL and ORFit see directions, not lengths."""

@@ -4,8 +4,10 @@ import copy
 import pickle
 import sys
 import threading
+from contextlib import suppress
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +48,7 @@ def test_two_updates_from_one_state_do_not_disturb_each_other(case, seed, d, c, 
         case.same(case.model(m.update(state, Xb, Yb), Xb), expected["b"])
 
 
+@pytest.mark.cutting
 @given(seed=st.integers(0, 10**6), d=st.integers(1, 10), moves=st.integers(5, 25))
 def test_a_tree_of_states_grown_in_any_order_holds_what_each_branch_learned(case, seed, d, moves):
     """A random walk over a growing tree: update, track and ask anywhere; each node is a learner of its rows."""
@@ -164,7 +167,7 @@ def test_read_only_and_strided_arrays_are_learned_like_any_other(case, seed, d, 
 def test_a_state_survives_pickle_and_deepcopy(case):
     m, stream = case.method, case.stream(0, 50, 5, 2)
     (X0, Y0), (X1, Y1) = case.pieces(stream, [45])
-    expected = case.model(case.learned(stream), X1)
+    expected = case.model(m.update(m.update(case.fresh(stream), X0, Y0), X1, Y1), X1)
     for asked in (False, True):
         state = m.update(case.fresh(stream), X0, Y0)
         if asked:
@@ -220,3 +223,14 @@ def test_threads_may_learn_from_and_ask_one_state_at_the_same_time(case):
                 case.same(got, wanted)
     finally:
         sys.setswitchinterval(interval)
+
+
+def test_writing_into_the_weights_changes_no_state(case):
+    m, stream = case.method, case.stream(0, 20, 4, 2)
+    for state in (case.fresh(stream), case.learned(stream)):
+        before = m.weights(state).copy()
+        W = m.weights(state)
+        with suppress(ValueError):  # (a read-only view may be returned)
+            W *= 0
+        np.testing.assert_array_equal(m.weights(state), before)
+        np.testing.assert_array_equal(m.predict(state, np.eye(4)), before)

@@ -124,6 +124,7 @@ def test_a_bad_row_anywhere_in_a_long_block_leaves_no_part_of_it_behind(case):
     refused(case, calls)
 
 
+@pytest.mark.float32
 def test_values_beyond_single_precision_are_refused_by_a_float32_state(case):
     m = case.method
     state = m.init(D, C, dtype=np.float32)

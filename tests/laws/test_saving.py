@@ -74,7 +74,9 @@ def walked(case, state, stream, script):
 def test_going_on_from_the_file_is_going_on(case, seed, d, c, single, before, after):
     rng = np.random.default_rng(seed)
     stream = case.stream(seed, 200, d, c)
-    state = case.fresh(stream, np.float32 if single else np.float64)
+    if not case.in_library:
+        return  # (tests/test_contributing.py saves it once it is registered)
+    state = case.fresh(stream, np.float32 if single and not case.float64_only else np.float64)
     script = list(moves(rng, before))
     state = walked(case, state, stream, script)[0]
     if case.name.endswith("-rule"):
