@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import SGDClassifier
 
 import remanence as rm
-from remanence.certificates.certify import ADDED_UP, EQUAL, GROWING, SMALLEST, SMOOTHER, UNMOVED
+from remanence.certificates.guarantees import ADDED_UP, EQUAL, GROWING, SMALLEST, SMOOTHER, UNMOVED
 from remanence.methods.rls import RLS
 
 HOLDS, FAILS, NOT = "holds", "fails", "does not apply"

@@ -182,8 +182,8 @@ def places(value, path=()):
 @pytest.mark.parametrize("share", [0.01, pytest.param(1.0, marks=pytest.mark.sweep)])
 def test_forged_results_are_shown_or_refused_in_words(call, tmp_path, monkeypatch, share):
     right = results(tmp_path, call)
-    monkeypatch.setattr("remanence.report.files.rendered", lambda figure, kind: b"")
-    monkeypatch.setattr("remanence.report.vector.rendered", lambda figure, kind: b"<svg></svg>")
+    monkeypatch.setattr("remanence.report.files.rendered", lambda figure, kind: b"<svg></svg>")
+    monkeypatch.setattr("remanence.report.files.map_boxes", lambda figure: [])
     rng = np.random.default_rng(0)
     strange = [None, True, -1, 1e300, "x", [], {}, [[]], {"a": None}, "NaN", ["a", 1], 10**400]
     for spot, value in itertools.product((spot for spot in places(right) if spot), strange):

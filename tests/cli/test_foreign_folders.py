@@ -16,7 +16,8 @@ def call(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr("remanence.report.files.rendered", lambda figure, kind: b"a picture")
     monkeypatch.setattr("remanence.report.files.matrices_figure", lambda run: None)
     monkeypatch.setattr("remanence.report.files.accuracy_figure", lambda run: None)
-    monkeypatch.setattr("remanence.report.files.page", lambda run: "a page")
+    monkeypatch.setattr("remanence.report.files.map_boxes", lambda figure: [])
+    monkeypatch.setattr("remanence.report.files.page", lambda run, pictures: "a page")
     monkeypatch.setattr("remanence.report.side_by_side.SideBySide.page", lambda self: "a page")
 
     def called(*arguments):

@@ -10,8 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import SGDClassifier
 
 from remanence.errors import InputError
-from remanence.evaluation import evaluate
-from remanence.evaluation.losses import BLOCK, Exam
+from remanence.evaluation import evaluate, losses
 from remanence.streams import Task, linear, split_classes
 
 
@@ -191,11 +190,11 @@ def test_a_stream_of_many_small_tasks_agrees_with_the_theory_of_projections():
 
 
 def test_small_tasks_are_asked_together_and_a_large_one_is_not_copied():
-    large = np.zeros((BLOCK + 1, 2))
+    large = np.zeros((losses.BLOCK + 1, 2))
     questions = [(large[:5], large[:5]), (large[:6], large[:6]), (large, large), (large[:7], large[:7])]
-    exam = Exam(questions, "squared")
-    assert [len(X) for X, _, _ in exam.blocks] == [11, BLOCK + 1, 7]
-    assert exam.blocks[1][0] is large
+    tests = losses.TestSet(questions, "squared")
+    assert [len(X) for X, _, _ in tests.blocks] == [11, losses.BLOCK + 1, 7]
+    assert tests.blocks[1][0] is large
 
 
 @pytest.mark.parametrize(
@@ -263,3 +262,36 @@ def test_a_loop_that_was_stopped_goes_on_from_what_it_had_recorded():
     np.testing.assert_array_equal(matrix.values, evaluate(Kaczmarz(), stream).values)
     np.testing.assert_array_equal(matrix.values[:, :3], np.column_stack(first))
     assert learner.lessons == 6 and matrix.seconds.shape == (5,)
+
+
+def test_observers_see_the_learner_after_every_task_in_order():
+    stream, seen, columns = linear(3, 4, rows=2), [], []
+
+    def first(step):
+        seen.append(("first", step.number, step.task.name))
+        expected = step.learner.predict(step.state, stream[0].X)
+        np.testing.assert_array_equal(step.predict(stream[0].X), expected)
+        columns.append([np.mean((step.predict(task.X_test) - task.Y_test) ** 2) for task in stream])
+        assert step.X is stream[step.number - 1].X and step.Y.shape == (2, 1) and step.seconds > 0
+
+    matrix = evaluate(Kaczmarz(), stream, observers=[first, lambda step: seen.append(("second", step.number))])
+    names = [task.name for task in stream]
+    assert seen == [e for k in range(3) for e in (("first", k + 1, names[k]), ("second", k + 1))]
+    np.testing.assert_allclose(matrix.values[:, 1:], np.transpose(columns), rtol=1e-12)
+    np.testing.assert_array_equal(matrix.values, evaluate(Kaczmarz(), stream).values)
+
+
+def test_observers_see_the_copy_of_an_estimator_that_is_trained():
+    learner, models = LastMeans(keep=1), []
+    evaluate(learner, classes(), observers=[lambda step: models.append((step.learner, list(step.learner.means_)))])
+    assert [labels for _, labels in models] == [[0], [1], [2], [3]]
+    assert len({id(model) for model, _ in models}) == 1 and models[0][0] is not learner
+
+
+def test_a_loop_that_goes_on_observes_only_what_it_learns():
+    stream, learner, record, numbers = linear(5, 3), Tripping(), [], []
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(learner, stream, record=record, observers=[lambda step: numbers.append(step.number)])
+    assert numbers == [1, 2]
+    evaluate(learner, stream, record=record, observers=[lambda step: numbers.append(step.number)])
+    assert numbers == [1, 2, 3, 4, 5]

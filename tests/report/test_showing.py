@@ -10,7 +10,7 @@ from rich.console import Console
 
 from remanence.report import Run
 from remanence.report.page import page
-from remanence.report.pictures import accuracy_figure, matrices_figure, matrix_figure, rendered
+from remanence.report.pictures import accuracy_figure, matrices_figure, rendered
 from remanence.report.terminal import show
 from remanence.report.words import figures, in_bytes, verdict
 
@@ -44,14 +44,14 @@ def test_a_long_stream_leaves_out_the_middle(outcome):
 @pytest.mark.parametrize("tasks", [1, 5, 12, 40])
 def test_pictures_of_any_number_of_tasks(tasks, outcome):
     run = Run(tuple(outcome(f"{k}", f"Learner {k}", [0.1 * k] * tasks, tasks=tasks) for k in range(5)))
-    for figure in (matrices_figure(run), accuracy_figure(run), matrix_figure(run.outcomes[0])):
+    for figure in (matrices_figure(run), accuracy_figure(run)):
         with Image.open(io.BytesIO(rendered(figure, "png"))) as picture:
             assert min(picture.size) > 300 and len(picture.convert("RGB").getcolors(1 << 24)) > 20
 
 
 def test_learned_and_not_learned_differ_in_the_picture_and_in_the_vector_picture(run):
     """A backend that drops opacity would paint an unlearned task as a forgotten one."""
-    svg = rendered(matrix_figure(run.outcomes[0]), "svg").decode()
+    svg = rendered(matrices_figure(run), "svg").decode()
     encoded = re.search(r"data:image/png;base64,([^\"]+)", svg)
     assert encoded is not None
     with Image.open(io.BytesIO(b64decode(encoded[1]))) as cells:

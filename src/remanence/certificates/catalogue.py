@@ -7,7 +7,7 @@ A check takes plain data and, with a default, the method it examines, so that a 
 its evidence; the decorator turns that into a certificate with the words of the claim.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
@@ -104,9 +104,22 @@ def claim(
 
 
 def catalogue() -> tuple[Claim, ...]:
-    """Every claim, in the order of the paper; a room that needs an extra is left out where that is not installed."""
+    """Every claim, in the order of the paper; modules that need an extra are left out where it is not installed."""
     left_out()
-    return tuple(sorted(_CLAIMS.values(), key=lambda known: ROOMS.index(known.room)))  # (sorting is stable)
+    return _in_order(ROOMS)
+
+
+def claims_without_torch() -> tuple[Claim, ...]:
+    """The claims that need no extra, in the order of the paper; torch is not imported."""
+    rooms = [room for room in ROOMS if room not in NEED_TORCH]
+    for room in rooms:
+        import_module(module_name(room))
+    return _in_order(rooms)
+
+
+def _in_order(rooms: Sequence[str]) -> tuple[Claim, ...]:
+    chosen = [known for known in _CLAIMS.values() if known.room in rooms]
+    return tuple(sorted(chosen, key=lambda known: ROOMS.index(known.room)))  # (sorting is stable)
 
 
 def module_name(room: str) -> str:

@@ -1,50 +1,58 @@
-"""What is guaranteed for a learner and a stream of your own, and whether it held on this run.
-
-    W_joint = argmin λ‖W‖² + Σ ‖y_i − Wᵀx_i‖²  over all tasks at once              (J1)   λ = 0: the smallest such W
-    x_iᵀW_t = x_iᵀW_i  for every row i of a task learned before t                  (J2)
-    G_t − G_{t−1} ⪰ 0,  G the information of all samples so far                    (J3)
-
-A guarantee that was never given does not apply, and says which condition is not met. One that was given, or that any
-learner could meet, holds or fails with its number.
-"""
+"""Certificates for a learner and a stream of the user's own: which guarantees apply, and whether they held."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from remanence.arrays import Array
-from remanence.certificates.certificate import Certificate, difference, likely, rounding
-from remanence.certificates.claims.linear.lms import lms_errors_add_up_to_the_way_gone
-from remanence.certificates.instances.runs import largest, worst_of
-from remanence.certificates.joint import Joint, joint_training
-from remanence.certificates.memories import shortfall, size
-from remanence.certificates.trained import LinearModel, Trained, train
-from remanence.kalman import Kalman
-from remanence.methods import APA, ICL, LMS, OGD, RLS, ORFit
+from remanence.certificates.certificate import Certificate
+from remanence.certificates.guarantees import certificates_of_linear, certificates_of_predictions
+from remanence.certificates.training_record import TrainingRecord, is_linear
+from remanence.evaluation.adapters import adapt, check_learner
+from remanence.evaluation.loop import Blocks, check_stream, learn_tasks, training_blocks
+from remanence.evaluation.observers import TaskStep
 from remanence.streams import Task
 from remanence.validation import check_count
 
-EQUAL = "The learner equals joint training on all tasks"
-UNMOVED = "Answers on earlier tasks have not moved since each was learned"
-SMALLEST = "The model is the minimum-norm solution of all tasks"
-GROWING = "Information about the past never shrinks"
-SMOOTHER = "Later tasks make earlier models more certain: the smoother is not worse than the filter"
-ADDED_UP = "All that LMS ever missed is what it came nearer to the truth"
 
-LEARNED = "answers to learned rows"
-TINY = float(np.finfo(float).tiny)
-OTHER = "the learner is not one of the linear methods"
-CONFLICT = "no model fits all samples"
-MOVES_TOO = "joint training does not answer every sample exactly, and moves old answers too"
+class Certifier:
+    """Observer that certifies the learner whose training it observes.
+
+    Pass `certifier.learner` to `evaluate` together with the certifier, then ask for `certificates()`. Where the learner
+    is not one of the linear methods, a copy of it is trained on all rows at once when the certifier is made; the
+    certificate of equality compares with that copy.
+
+    Parameters
+    ----------
+    learner : estimator or method
+    stream : list of Task
+    seed : int
+        As in `certify`.
+    """
+
+    def __init__(self, learner: Any, stream: Iterable[Task], seed: int = 0) -> None:
+        seed, self.tasks = check_count(seed, "seed", 0), check_stream(stream)
+        self.learner = _seeded(check_learner(learner), seed)
+        self.train = training_blocks(self.learner, self.tasks)
+        self.record = TrainingRecord()
+        self.joint = None if is_linear(self.learner) else _trained_on_all_rows(self.learner, self.train, seed)
+
+    def __call__(self, step: TaskStep) -> None:
+        self.record(step)
+
+    def certificates(self) -> list[Certificate]:
+        """One certificate for each guarantee, of the learner after the last task."""
+        if self.joint is None:
+            return certificates_of_linear(self.record.linear_model())
+        return certificates_of_predictions(self.record.predictions, self.record.final_predictions(), self.joint)
 
 
 def certify(learner: Any, stream: Iterable[Task], seed: int = 0, progress: bool | None = None) -> list[Certificate]:
     """Train a fresh copy of the learner on the stream, and return one certificate for each guarantee.
 
     Each certificate has a `status`: "holds", "fails", or "does not apply" with the condition that is not met in
-    `unmet`. The learner itself is left alone.
+    `unmet`. The learner itself is not changed.
 
     Parameters
     ----------
@@ -52,146 +60,43 @@ def certify(learner: Any, stream: Iterable[Task], seed: int = 0, progress: bool 
         What `evaluate` takes.
     stream : list of Task
     seed : int
-        Where the copies begin if the learner draws random numbers without a seed of its own.
+        The random state of the copies if the learner draws random numbers without a seed of its own.
     progress : bool, optional
-        Forces the bar on or off.
+        Show a progress bar; by default on a terminal only.
+
+    Returns
+    -------
+    list of Certificate
+        In a fixed order; the first is the one that compares with joint training.
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> equal = rm.certify(rm.RLS(), rm.streams.linear(tasks=4, features=5, rows=8, noise=0.1))[0]
+    >>> equal.claim, equal.status
+    ('The learner equals joint training on all tasks', 'holds')
+
+    References
+    ----------
+    Peng and Vidal (2025), "Mathematics of Continual Learning".
     """
-    run = train(learner, stream, check_count(seed, "seed", 0), progress)
-    if run.model is None:
-        equal = _copies_agree(run)
-        return [equal, _labels_stay(run, equal.holds), *_for_linear_methods()]
-    model, joint = run.model, joint_training(run.model)
-    equal = _equals_joint_training(model, joint)
-    return [
-        equal,
-        _unmoved(model, joint, equal.holds),
-        _minimum_norm(model, joint),
-        _information(model),
-        _smoother(model),
-        _lms_identity(model, joint),
-    ]
+    certifier = Certifier(learner, stream, seed)
+    learn_tasks(adapt(certifier.learner, certifier.train), certifier.tasks, certifier.train, [certifier], progress)
+    return certifier.certificates()
 
 
-def _not(claim: str, source: str, unmet: str) -> Certificate:
-    return Certificate(claim, source, (), float("nan"), float("nan"), unmet=unmet)
+def _seeded(learner: Any, seed: int) -> Any:
+    """The learner, or a copy whose random numbers begin at the seed where it has no seed of its own."""
+    from sklearn.base import BaseEstimator, clone
+
+    if not isinstance(learner, BaseEstimator):
+        return learner
+    unseeded = [k for k, v in learner.get_params().items() if k.split("__")[-1] == "random_state" and v is None]
+    return clone(learner).set_params(**dict.fromkeys(unseeded, seed)) if unseeded else learner
 
 
-# Any learner: what it answers
-
-
-def _copies_agree(run: Trained) -> Certificate:
-    what, measured, allowed = _answered_differently(run.now, run.together)
-    return Certificate(EQUAL, "a copy that learned all rows at once, in random order", (what,), measured, allowed)
-
-
-def _labels_stay(run: Trained, equal: bool) -> Certificate:
-    if len(run.tasks) < 2:
-        return _not(UNMOVED, "(OGD), (GP)", "there is one task only")
-    what, measured, allowed = _answered_differently(run.then[:-1], run.now[:-1])
-    if equal and measured > allowed:
-        return _not(UNMOVED, "(OGD), (GP)", MOVES_TOO)
-    return Certificate(UNMOVED, "(OGD), (GP)", (what,), measured, allowed)
-
-
-def _answered_differently(one: tuple[Array, ...], other: tuple[Array, ...]) -> tuple[str, float, float]:
-    a, b = np.concatenate(one), np.concatenate(other)
-    if a.dtype.kind != "f":
-        return "share of learned rows answered differently", float(np.mean(a != b)), 0.0
-    return LEARNED, largest(a - b) / max(largest(b), TINY), rounding(1.0, a.size)
-
-
-def _for_linear_methods() -> list[Certificate]:
-    claims = ((SMALLEST, "Theorems 4 and 5"), (GROWING, "Remark 4"), (SMOOTHER, "Theorem 7"), (ADDED_UP, "regret"))
-    return [_not(claim, source, OTHER) for claim, source in claims]
-
-
-# Linear methods: what they are
-
-
-def _equals_joint_training(model: LinearModel, joint: Joint) -> Certificate:
-    source, method = f"least squares over all rows, ridge {model.ridge:g}", model.method
-    if isinstance(method, RLS) and method.forget not in (0, 1):
-        return _not(EQUAL, source, f"forget = {method.forget:g} weighs samples by age, and joint training does not")
-    if _drifts(method):
-        return _not(EQUAL, source, "with drift every task has a model of its own, and joint training has one for all")
-    if isinstance(method, (ICL, ORFit)) and not joint.fits:
-        return _not(EQUAL, source, f"{CONFLICT}, and hard memory then keeps the oldest answers")
-    measured, conditions = difference(model.X @ model.W, joint.answers), (LEARNED, f"cond {joint.kappa:.0e}")
-    return Certificate(EQUAL, source, conditions, measured, _allowed(model, joint.kappa))
-
-
-def _unmoved(model: LinearModel, joint: Joint, equal: bool) -> Certificate:
-    source, method = "(OGD), (GP)", model.method
-    if len(model.ends) < 2:
-        return _not(UNMOVED, source, "there is one task only")
-    if _drifts(method):
-        return _not(UNMOVED, source, "with drift every task has a model of its own")
-    if isinstance(method, RLS) and method.forget not in (0, 1):
-        return _not(UNMOVED, source, f"forget = {method.forget:g} weighs samples by age, and moves old answers")
-    hard = isinstance(method, (ICL, OGD)) or (isinstance(method, ORFit) and method.rank is None)
-    if not hard and equal and not joint.exact:
-        return _not(UNMOVED, source, MOVES_TOO)
-    parts = zip((0, *model.ends), model.ends[:-1], model.weights, strict=False)
-    moved = worst_of(*(largest(model.X[start:end] @ (model.W - W)) for start, end, W in parts))
-    scale = largest(np.linalg.norm(model.X, axis=1)) * max(float(np.linalg.norm(W)) for W in model.weights)
-    kappa = 1.0 if hard else joint.kappa
-    return Certificate(UNMOVED, source, (LEARNED,), moved / max(scale, TINY), _allowed(model, kappa))
-
-
-def _minimum_norm(model: LinearModel, joint: Joint) -> Certificate:
-    source = "Theorems 4 and 5"
-    if model.ridge:
-        return _not(SMALLEST, source, f"ridge = {model.ridge:g} is not 0")
-    if not joint.fits:
-        return _not(SMALLEST, source, CONFLICT)
-    conditions = ("θ⁰ = 0", f"cond {joint.kappa:.0e}")
-    return Certificate(SMALLEST, source, conditions, difference(model.W, joint.W), _allowed(model, joint.kappa))
-
-
-def _information(model: LinearModel) -> Certificate:
-    source, method = "Remark 4, Φ_t ⪯ Φ_{t−1}", model.method
-    if _drifts(method):
-        return _not(GROWING, source, "with drift old tasks say less about the next one")
-    if isinstance(method, RLS) and 0 < method.forget < 1:
-        return _not(GROWING, source, f"forget = {method.forget:g} lets old samples fade")
-    if isinstance(method, ORFit) and method.rank is not None:
-        return _not(GROWING, source, f"rank = {method.rank} lets the weakest direction go when a new one needs room")
-    if model.lost is None:
-        window = f"the last {method.buffer} samples only" if isinstance(method, APA) else "nothing that only grows"
-        return _not(GROWING, source, f"{type(method).__name__} keeps {window}")
-    worst = worst_of(*model.lost) if model.lost else 0.0
-    return Certificate(GROWING, source, ("after every task",), worst, _allowed(model, 1.0), "bound")
-
-
-def _smoother(model: LinearModel) -> Certificate:
-    source, method = "Theorem 7, Σ_{i|t} ⪯ Σ_{i|i}", model.method
-    if not isinstance(method, Kalman):
-        return _not(SMOOTHER, source, "the learner is no Kalman filter")
-    member = model.state.best
-    filtered = [known.cov for known in (*member.past, member.known)]
-    smoothed = [known.cov for known in method.smoothed(model.state)]
-    worst = worst_of(*(shortfall(a - b, size(a)) for a, b in zip(filtered, smoothed, strict=True)))
-    kappa = max(float(np.linalg.cond(cov)) for cov in filtered)
-    allowed = _allowed(model, kappa)
-    return Certificate(SMOOTHER, source, ("a correct model", f"cond {kappa:.0e}"), worst, allowed, "bound")
-
-
-def _lms_identity(model: LinearModel, joint: Joint) -> Certificate:
-    source, method = "regret", model.method
-    if not isinstance(method, LMS):
-        return _not(ADDED_UP, source, "the learner is not LMS")
-    if not isinstance(method.step, float) or not method.normalized:
-        return _not(ADDED_UP, source, "the step is not constant and normalised")
-    if not joint.fits:
-        return _not(ADDED_UP, source, CONFLICT)
-    start = np.zeros_like(joint.W)
-    found = lms_errors_add_up_to_the_way_gone(model.X, model.Y, joint.W, start, method.step, method)
-    return replace(found, claim=ADDED_UP, allowed=found.allowed + _allowed(model, joint.kappa))  # θ* is computed too
-
-
-def _drifts(method: Any) -> bool:
-    return isinstance(method, Kalman) and bool(np.any(np.asarray(method.drift) != 0))
-
-
-def _allowed(model: LinearModel, kappa: float) -> float:
-    return model.precision * rounding(kappa, likely(model.X.size))
+def _trained_on_all_rows(learner: Any, train: Blocks, seed: int) -> list[Array]:
+    """The predictions, on the rows of each task, of a copy that learns all rows at once in random order."""
+    copy, order = adapt(learner, train), np.random.default_rng(seed).permutation(sum(len(X) for X, _ in train))
+    copy.learn(*(np.concatenate(parts)[order] for parts in zip(*train, strict=True)))
+    return [np.array(copy.predict(X)) for X, _ in train]

@@ -1,4 +1,4 @@
-"""What a method remembers, as one matrix, and how much of it a later moment lacks.
+"""The memory of a method as one matrix, and how much of it a later state lacks.
 
 information   G = RᵀR                    nothing is lost if G_t − G_{t−1} ⪰ 0           (RLS)
 covariance    Σ                          nothing is lost if Σ_{t−1} − Σ_t ⪰ 0           (Kalman)
@@ -18,28 +18,28 @@ from remanence.methods.protocol import Method
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """A method's memory at one moment."""
+class MemorySnapshot:
+    """A copy of the memory of a method in one state."""
 
     kind: Literal["information", "covariance", "directions"]
     matrix: Array  # (d, d), or (d, r) directions
 
 
-def memory_of(method: Method[Any], state: Any) -> Memory | None:
+def memory_of(method: Method[Any], state: Any) -> MemorySnapshot | None:
     """The memory in a state, copied; None if the method keeps none that could be compared."""
     if isinstance(method, Kalman):
-        return Memory("covariance", np.array(state.best.known.cov))
+        return MemorySnapshot("covariance", np.array(state.best.known.cov))
     if isinstance(method, RLS) and method.forget > 0:
         factor = method.data(state).factor.astype(float)
-        return Memory("information", factor.T @ factor)
+        return MemorySnapshot("information", factor.T @ factor)
     if isinstance(method, (ICL, OGD, ORFit, RLS)):
-        return Memory("directions", np.array(state.past.basis, dtype=float))
+        return MemorySnapshot("directions", np.array(state.past.basis, dtype=float))
     if isinstance(method, APA) and isinstance(state.past, Everything):
-        return Memory("directions", np.array(state.past.span.basis, dtype=float))
+        return MemorySnapshot("directions", np.array(state.past.span.basis, dtype=float))
     return None
 
 
-def lost(before: Memory, after: Memory) -> float:
+def lost(before: MemorySnapshot, after: MemorySnapshot) -> float:
     """How much of the older memory the newer one lacks, relative to the larger of the two; at most 0 if nothing."""
     old, new = before.matrix, after.matrix
     if before.kind == "directions":

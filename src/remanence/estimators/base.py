@@ -134,6 +134,11 @@ class ContinualEstimator(OneValue):
         np.subtract(X, self.offset_, out=with_ones[:, 1:])
         return with_ones
 
+    def design_matrix(self, X: Any) -> Array:
+        """X as the method of this fitted estimator receives it: encoded, centred and with the column of ones."""
+        now = self._now()
+        return now._design(now._check_X(X, reset=False))
+
     def _encoded(self, X: Array, reset: bool) -> Array:
         identity = fingerprint(self.features)
         if reset:

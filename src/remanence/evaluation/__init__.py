@@ -1,7 +1,8 @@
-"""The one task loop, the matrix of errors it fills, and the numbers read from it."""
+"""The task loop, the error matrix it fills, and the metrics computed from it."""
 
 from remanence.evaluation import metrics
 from remanence.evaluation.loop import evaluate
 from remanence.evaluation.matrix import ErrorMatrix
+from remanence.evaluation.observers import Observer, TaskStep
 
-__all__ = ["ErrorMatrix", "evaluate", "metrics"]
+__all__ = ["ErrorMatrix", "Observer", "TaskStep", "evaluate", "metrics"]

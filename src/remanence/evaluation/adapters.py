@@ -1,6 +1,7 @@
-"""Two kinds of learner, one face: a scikit-learn estimator, or a method and its state."""
+"""Adapters that give estimators and methods one interface for the task loop."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -10,82 +11,92 @@ from remanence.errors import InputError
 
 
 @runtime_checkable
-class Estimator(Protocol):
-    """What learns as scikit-learn estimators do."""
+class EstimatorLike(Protocol):
+    """A learner with the interface of an incremental scikit-learn estimator."""
 
     def partial_fit(self, X: Any, y: Any) -> Any: ...
     def predict(self, X: Any) -> Any: ...
 
 
 @runtime_checkable
-class Method(Protocol):
-    """What learns by turning one state into the next."""
+class MethodLike(Protocol):
+    """A learner that maps a state and a block of rows to the next state."""
 
     def init(self, features: int, outputs: int) -> Any: ...
     def update(self, state: Any, X: Any, Y: Any) -> Any: ...
     def predict(self, state: Any, X: Any) -> Any: ...
 
 
-class Pupil(Protocol):
-    """What the loop talks to."""
-
-    def learn(self, X: Array, Y: Array) -> None: ...
-    def predict(self, X: Array) -> Any: ...
+class LearnerAdapter(Protocol):
+    """The interface the task loop uses."""
 
     @property
-    def carried(self) -> Any:
-        """What it has to keep in order to go on."""
+    def learner(self) -> Any:
+        """The estimator that is being trained, or the method."""
+
+    @property
+    def state(self) -> Any:
+        """The state of a method; None for an estimator, which holds its own."""
+
+    @property
+    def predict(self) -> Callable[[Array], Any]:
+        """Prediction with what has been learned so far."""
+
+    def learn(self, X: Array, Y: Array) -> None: ...
 
 
-class EstimatorPupil:
-    """A copy of an estimator, unfitted; the one it was made from is left alone."""
+class EstimatorAdapter:
+    """An unfitted clone of an estimator; the estimator passed in is not changed."""
 
-    def __init__(self, estimator: Estimator, targets: Sequence[Array]) -> None:
+    state = None
+
+    def __init__(self, estimator: EstimatorLike, targets: Sequence[Array]) -> None:
         from sklearn.base import clone
 
-        self.estimator = clone(estimator, safe=False)
+        self.learner = clone(estimator, safe=False)
         self.targets = targets
 
     def learn(self, X: Array, Y: Array) -> None:
         try:
-            self.estimator.partial_fit(X, Y)
-        except ValueError as refusal:
-            # scikit-learn's own classifiers cannot grow: they must be told at the first call what will ever come
-            if "classes must be passed" not in str(refusal):
+            self.learner.partial_fit(X, Y)
+        except ValueError as error:
+            # scikit-learn's own classifiers cannot add classes later: the first call must name all of them.
+            if "classes must be passed" not in str(error):
                 raise
-            self.estimator.partial_fit(X, Y, classes=np.unique(np.concatenate(self.targets)))
-
-    def predict(self, X: Array) -> Any:
-        return self.estimator.predict(X)
+            self.learner.partial_fit(X, Y, classes=np.unique(np.concatenate(self.targets)))
 
     @property
-    def carried(self) -> Any:
-        return self.estimator
+    def predict(self) -> Callable[[Array], Any]:
+        return self.learner.predict  # type: ignore[no-any-return]
 
 
-class MethodPupil:
-    """A method together with the state it has reached."""
+class MethodAdapter:
+    """A method and its current state."""
 
-    def __init__(self, method: Method, features: int, outputs: int) -> None:
-        self.method = method
+    def __init__(self, method: MethodLike, features: int, outputs: int) -> None:
+        self.learner = method
         self.state = method.init(features, outputs)
 
     def learn(self, X: Array, Y: Array) -> None:
-        self.state = self.method.update(self.state, X, Y)
-
-    def predict(self, X: Array) -> Any:
-        return self.method.predict(self.state, X)
+        self.state = self.learner.update(self.state, X, Y)
 
     @property
-    def carried(self) -> Any:
-        return self.state
+    def predict(self) -> Callable[[Array], Any]:
+        return partial(self.learner.predict, self.state)
 
 
-def check_learner(learner: Any) -> Estimator | Method:
-    """An estimator or a method, or a refusal that says which calls are missing."""
+def adapt(learner: EstimatorLike | MethodLike, train: Sequence[tuple[Array, Array]]) -> LearnerAdapter:
+    """A fresh adapter for a learner that is going to be trained on these blocks of rows (X, Y)."""
+    if isinstance(learner, MethodLike):
+        return MethodAdapter(learner, train[0][0].shape[1], train[0][1].shape[1])
+    return EstimatorAdapter(learner, [Y for _, Y in train])
+
+
+def check_learner(learner: Any) -> EstimatorLike | MethodLike:
+    """The learner, or an InputError that names the methods it lacks."""
     if isinstance(learner, type):
         raise InputError(f"expected a learner, got the class {learner.__name__}; pass {learner.__name__}()")
-    if isinstance(learner, (Estimator, Method)):
+    if isinstance(learner, (EstimatorLike, MethodLike)):
         return learner
     raise InputError(
         "expected an estimator with partial_fit and predict, or a method with init, update and predict, "
@@ -94,6 +105,6 @@ def check_learner(learner: Any) -> Estimator | Method:
 
 
 def name_of(learner: Any) -> str:
-    """The learner with its settings on one line, or its class where it does not say them."""
+    """The learner's repr on one line, or its class name where it has no repr of its own."""
     text = " ".join(repr(learner).split())
     return type(learner).__name__ if text.startswith("<") else text

@@ -1,6 +1,6 @@
-"""The one task loop: learn the stream task by task and ask every task after every step."""
+"""The task loop: learn a stream task by task, and evaluate every task after each of them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -8,14 +8,15 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.evaluation.adapters import EstimatorPupil, Method, MethodPupil, Pupil, check_learner, name_of
-from remanence.evaluation.losses import BY_ROW, Exam, Loss
+from remanence.evaluation.adapters import LearnerAdapter, MethodLike, adapt, check_learner, name_of
+from remanence.evaluation.losses import Loss, TestSet, choose_loss
 from remanence.evaluation.matrix import ErrorMatrix
-from remanence.evaluation.memory_size import carried_bytes
+from remanence.evaluation.memory_size import memory_size
+from remanence.evaluation.observers import Observer, TaskStep
 from remanence.progress import track_progress
 from remanence.streams.task import Task, same_kind
 
-Rows = list[tuple[Array, Array]]
+Blocks = list[tuple[Array, Array]]  # (X, Y) of each task
 Record = list[tuple[Array, float]]  # the columns of the matrix so far (T,), each with the seconds of its task
 
 
@@ -26,67 +27,96 @@ def evaluate(
     progress: bool | None = None,
     test: bool = True,
     record: Record | None = None,
+    observers: Sequence[Observer] = (),
 ) -> ErrorMatrix:
-    """The error matrix of a fresh copy of `learner` on the stream.
+    """Train a fresh copy of a learner on a stream, task by task, and return its error matrix.
 
-    A learner that cannot predict before its first task is counted as wrong on every label and as 0 on every number.
+    A learner that cannot predict before its first task counts as wrong on every label and as 0 on every number.
 
     Parameters
     ----------
     learner : estimator or method
-        With `partial_fit` and `predict`, or with `init`, `update` and `predict`.
+        With `partial_fit` and `predict`, or with `init`, `update` and `predict`. It is not changed.
     stream : list of Task
     loss : "zero_one", "squared" or callable, optional
-        A callable gets (prediction, target); by default what suits the learner and the targets.
+        A callable gets (prediction, target). By default the loss that suits the learner and the targets.
     progress : bool, optional
-        Forces the bar on or off.
+        Show a progress bar; by default on a terminal only.
     test : bool
-        False asks the training rows instead of the test rows.
+        False evaluates the training rows instead of the test rows.
     record : list, optional
-        An empty list gets each column as soon as it is known; given what an earlier run had recorded, and a learner
-        that goes on where that run ended, only what is missing is learned and asked.
+        An empty list receives each column as soon as it is known. Given the record of an interrupted call, and a
+        learner that continues where that call ended, only the missing tasks are learned and evaluated.
+    observers : sequence of callable
+        Each is called with a TaskStep after each task that is learned, once its column is known; see
+        `remanence.evaluation.Observer`. The time they take is not counted in the seconds of the matrix.
+
+    Returns
+    -------
+    ErrorMatrix
+        values[i, j] is the error on task i + 1 of the model after j tasks.
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> matrix = rm.evaluate(rm.ContinualClassifier(), rm.streams.digits(tasks=5))
+    >>> print(f"{1 - rm.metrics.average(matrix):.2f}")
+    0.93
     """
     learner, tasks = check_learner(learner), check_stream(stream)
-    lessons: Rows = [(task.X, task.Y) for task in tasks]
-    questions: Rows = [(task.X_test, task.Y_test) for task in tasks] if test else lessons
-    method = isinstance(learner, Method)
-    if method:
-        lessons, questions = as_regression(lessons, loss), as_regression(questions, loss)
-    loss = _choose_loss(loss, learner, lessons[0][1], method)
-    exam = Exam(questions, loss)
-    pupil: Pupil
-    if method:
-        pupil = MethodPupil(learner, lessons[0][0].shape[1], lessons[0][1].shape[1])
-    else:
-        pupil = EstimatorPupil(learner, [Y for _, Y in lessons])
+    train, tested = training_blocks(learner, tasks, loss), [(task.X_test, task.Y_test) for task in tasks]
+    if not test:
+        tested = train
+    elif isinstance(learner, MethodLike):
+        tested = as_regression(tested, loss)
+    loss = choose_loss(loss, learner, train[0][1])
+    test_set, adapter = TestSet(tested, loss), adapt(learner, train)
+    columns: Record = [] if record is None else record
+    if not columns:
+        columns.append((_errors_before_learning(test_set, adapter), 0.0))
 
-    record = [] if record is None else record
-    if not record:
-        record.append((_before_learning(exam, pupil), 0.0))
-    for j, (X, Y) in enumerate(track_progress(lessons, "Learning tasks", show=progress), start=1):
-        if j < len(record):
+    def add_column(step: TaskStep) -> None:
+        columns.append((test_set.errors(step.predict), step.seconds))
+
+    learn_tasks(adapter, tasks, train, [add_column, *observers], progress, done=len(columns) - 1)
+    values, seconds = np.column_stack([column for column, _ in columns]), np.array([s for _, s in columns[1:]])
+    name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
+    kept = adapter.state if isinstance(learner, MethodLike) else adapter.learner
+    return ErrorMatrix(values, tuple(task.name for task in tasks), name, seconds, name_of(learner), memory_size(kept))
+
+
+def learn_tasks(
+    adapter: LearnerAdapter,
+    tasks: Sequence[Task],
+    train: Blocks,
+    observers: Sequence[Observer],
+    progress: bool | None = None,
+    done: int = 0,
+) -> None:
+    """Learn one task after the other, but the first `done`, and call every observer after each."""
+    pairs = list(zip(tasks, train, strict=True))
+    for number, (task, (X, Y)) in enumerate(track_progress(pairs, "Learning tasks", show=progress), start=1):
+        if number <= done:
             continue
         start = perf_counter()
-        pupil.learn(X, Y)
+        adapter.learn(X, Y)
         seconds = perf_counter() - start
-        record.append((exam.errors(pupil.predict), seconds))
-    values, times = np.column_stack([column for column, _ in record]), np.array([s for _, s in record[1:]])
-    name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
-    names = tuple(task.name for task in tasks)
-    return ErrorMatrix(values, names, name, times, name_of(learner), carried_bytes(pupil.carried))
+        step = TaskStep(number, task, X, Y, adapter.learner, adapter.state, adapter.predict, seconds)
+        for observer in observers:
+            observer(step)
 
 
-def _before_learning(exam: Exam, pupil: Pupil) -> Array:
+def _errors_before_learning(test_set: TestSet, adapter: LearnerAdapter) -> Array:
     from sklearn.exceptions import NotFittedError
 
     try:
-        return exam.errors(pupil.predict)
+        return test_set.errors(adapter.predict)
     except NotFittedError:
-        return exam.errors_unlearned()
+        return test_set.errors_before_learning()
 
 
 def check_stream(stream: Iterable[Task]) -> list[Task]:
-    """A stream as a list of tasks of one kind, or a clear refusal."""
+    """The stream as a list of tasks with rows and targets of one kind, or an InputError."""
     if isinstance(stream, Task):
         raise InputError("expected a list of tasks, got one Task; pass [task]")
     try:
@@ -102,9 +132,15 @@ def check_stream(stream: Iterable[Task]) -> list[Task]:
     return tasks
 
 
-def as_regression(rows: Rows, loss: str | Loss | None) -> Rows:
-    """Rows for a bare method, which knows numbers in columns and no labels."""
-    X, Y = rows[0]
+def training_blocks(learner: Any, tasks: Sequence[Task], loss: str | Loss | None = None) -> Blocks:
+    """The training rows of every task as the learner takes them."""
+    blocks = [(task.X, task.Y) for task in tasks]
+    return as_regression(blocks, loss) if isinstance(learner, MethodLike) else blocks
+
+
+def as_regression(blocks: Blocks, loss: str | Loss | None) -> Blocks:
+    """Blocks for a method without an estimator around it: targets as numbers in columns, never labels."""
+    X, Y = blocks[0]
     if X.ndim != 2:
         raise InputError(f"expected X of shape (rows, features) for a method, got {X.shape}; flatten the images first")
     if loss == "zero_one" or Y.dtype.kind not in "fiu" or (Y.dtype.kind in "iu" and loss is None):
@@ -113,30 +149,4 @@ def as_regression(rows: Rows, loss: str | Loss | None) -> Rows:
             "labels; to classify, wrap the method: rm.ContinualClassifier(method); if the labels are quantities, "
             "pass loss='squared'"
         )
-    return [(X, Y if Y.ndim == 2 else Y.astype(float)[:, None]) for X, Y in rows]
-
-
-def _choose_loss(loss: str | Loss | None, learner: Any, Y: Array, method: bool) -> str | Loss:
-    if loss is None:
-        loss = "squared" if method else _suiting(learner, Y)
-    if callable(loss):
-        return loss
-    if loss not in BY_ROW:
-        raise InputError(f"expected loss to be one of {sorted(BY_ROW)}, a function or None, got {loss!r}")
-    if loss == "zero_one" and Y.ndim != 1:
-        raise InputError(f"expected labels of shape (rows,) for loss 'zero_one', got {Y.shape}; try Y.argmax(1)")
-    if loss == "squared" and Y.dtype.kind not in "fiu":
-        raise InputError(f"expected numbers for loss 'squared', got labels of dtype {Y.dtype}; try loss='zero_one'")
-    return loss
-
-
-def _suiting(learner: Any, Y: Array) -> str:
-    """A classifier is counted, a regressor is measured; what does not say which it is goes by the targets."""
-    from sklearn.base import BaseEstimator, is_classifier, is_regressor
-
-    if isinstance(learner, BaseEstimator):  # others have no tags to ask for
-        if is_classifier(learner):
-            return "zero_one"
-        if is_regressor(learner):
-            return "squared"
-    return "zero_one" if Y.ndim == 1 and Y.dtype.kind != "f" else "squared"
+    return [(X, Y if Y.ndim == 2 else Y.astype(float)[:, None]) for X, Y in blocks]

@@ -1,6 +1,6 @@
-"""How much a learner carries: the bytes of all arrays it holds, each counted once.
+"""The memory size of a learner: the bytes of all arrays it holds, each buffer counted once.
 
-Arrays that look into one buffer count as that buffer. Settings, names and code weigh next to nothing and are left out.
+Views of one buffer count as that buffer. Settings, names and code are small and are left out.
 """
 
 from collections.abc import Mapping
@@ -10,41 +10,41 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-LIGHT = (str, bytes, int, float, complex, bool, type(None), type, FunctionType, MethodType, ModuleType)
+IGNORED = (str, bytes, int, float, complex, bool, type(None), type, FunctionType, MethodType, ModuleType)
 
 
 @runtime_checkable
-class Block(Protocol):
-    """Numbers in one piece of memory, such as an array or a tensor."""
+class HasBytes(Protocol):
+    """An array or a tensor: numbers in one block of memory."""
 
     @property
     def nbytes(self) -> int: ...
 
 
-def carried_bytes(thing: Any) -> int:
+def memory_size(thing: Any) -> int:
     """The bytes of every array that can be reached from `thing` through its fields, lists and dictionaries."""
     found: dict[int, int] = {}  # identity of the buffer: its bytes
     seen: set[int] = set()
-    waiting = [thing]
-    kept = []  # an object made on the way must not die and hand its identity on
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, LIGHT) or id(part) in seen:
+    pending = [thing]
+    alive = []  # objects stay alive meanwhile, so that no id is used twice
+    while pending:
+        part = pending.pop()
+        if isinstance(part, IGNORED) or id(part) in seen:
             continue
         seen.add(id(part))
-        kept.append(part)
-        if isinstance(part, Block):
+        alive.append(part)
+        if isinstance(part, HasBytes):
             owner = _owner(part) if isinstance(part, np.ndarray) else part
             found[id(owner)] = owner.nbytes
-            kept.append(owner)
+            alive.append(owner)
         elif isinstance(part, Mapping):
-            waiting.extend(part.values())
+            pending.extend(part.values())
         elif isinstance(part, (list, tuple, set, frozenset)):
-            waiting.extend(part)
+            pending.extend(part)
         elif is_dataclass(part):  # with slots it has no dictionary
-            waiting.extend(getattr(part, field.name) for field in fields(part))
+            pending.extend(getattr(part, field.name) for field in fields(part))
         else:
-            waiting.extend(getattr(part, "__dict__", {}).values())
+            pending.extend(getattr(part, "__dict__", {}).values())
     return sum(found.values())
 
 

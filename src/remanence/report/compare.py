@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from platform import python_version
 from typing import Any
 
-from remanence.certificates import Certificate, catalogue, certify, verify
+from remanence.certificates import Certificate
+from remanence.certificates.catalogue import claims_without_torch
+from remanence.certificates.certify import Certifier
 from remanence.certificates.method_map import NEEDS_TORCH
+from remanence.certificates.verify import worst_case
 from remanence.evaluation import ErrorMatrix, evaluate
-from remanence.progress import progress_bar
+from remanence.progress import progress_bar, track_progress
 from remanence.report.kept import Kept, Nothing, Part
 from remanence.report.outcome import Outcome, Role
 from remanence.report.run import Run
@@ -88,24 +91,33 @@ def repeat(
     return Run(outcomes, dict(settings or {}), command, versions(), tuple(notes), relations)
 
 
-def _learned(contender: Contender, stream: Sequence[Task], certified: int | None) -> Part:
+def _learned(contender: Contender, stream: Sequence[Task], seed: int | None) -> Part:
+    """The error matrix of a contender and, with a seed, its certificates; each task is learned once."""
     from threadpoolctl import threadpool_limits
 
-    evaluate(contender.learner, stream[:1], progress=False)
-    with threadpool_limits(1):  # after the warm-up, which has loaded what is to be limited
-        matrix = evaluate(contender.learner, stream, progress=False)
-        found = () if certified is None else certify(contender.learner, stream, certified, progress=False)
-    return Part(matrix, tuple(found))
+    learner, certifier = contender.learner, None
+    if seed is not None:
+        with threadpool_limits(1):
+            certifier = Certifier(learner, stream, seed)
+            learner = certifier.learner
+    if certifier is None or certifier.joint is None:  # else training the joint copy was the warm-up
+        evaluate(learner, stream[:1], progress=False)
+    with threadpool_limits(1):  # after the warm-up, which has loaded the libraries to be limited
+        if certifier is None:
+            return Part(evaluate(learner, stream, progress=False))
+        matrix = evaluate(learner, stream, progress=False, observers=[certifier])
+        return Part(matrix, tuple(certifier.certificates()))
 
 
 def _relations(thorough: bool) -> tuple[Certificate, ...]:
-    """The lines of the map of methods, each tried on its first data set.
+    """The edges of the map of methods, each checked on its first data set.
 
-    Those of networks are left to `verify`. Those of the Kalman filter must be asked for: at its first use it compiles
-    for a quarter of a minute, which is longer than a first run takes.
+    Those that need torch are left to `verify`, and torch is not loaded. Those of the Kalman filter are checked on
+    request only: they compile at their first use, which takes longer than a first run.
     """
     left_out = NEEDS_TORCH if thorough else NEEDS_TORCH | {"KF"}
-    return tuple(verify(0, 1, [claim.name for claim in catalogue() if claim.edge and not left_out & set(claim.edge)]))
+    claims = [claim for claim in claims_without_torch() if claim.edge and not left_out & set(claim.edge)]
+    return tuple(worst_case(claim, seed=0, instances=1) for claim in track_progress(claims, "Verifying claims"))
 
 
 def _size(stream: Sequence[Task]) -> int:

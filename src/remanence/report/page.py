@@ -6,15 +6,17 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from remanence.certificates import Certificate
+from remanence.report.pictures import accuracy_figure, rendered
 from remanence.report.run import Run
-from remanence.report.vector import curve_picture, map_of_methods, matrix_picture
+from remanence.report.vector import RunPictures, curve_picture, map_of_methods, matrix_pictures, run_pictures
 from remanence.report.words import CERTIFIED, EXPLAINED, MARKS, all_notes, figures, verdict
 
 Found = tuple[Certificate, str]
 
 
-def page(run: Run) -> str:
-    """The whole page."""
+def page(run: Run, pictures: RunPictures | None = None) -> str:
+    """The whole page; the figures are drawn unless they are given."""
+    pictures = run_pictures(run) if pictures is None else pictures
     return render(
         "run.html.j2",
         run=run,
@@ -22,8 +24,8 @@ def page(run: Run) -> str:
         notes=all_notes(run),
         explained=EXPLAINED,
         certified=CERTIFIED,
-        curve=curve_picture(run),
-        maps=[(o.label, matrix_picture(o, f"heat{k}")) for k, o in enumerate(run.outcomes)],
+        curve=curve_picture(run, pictures.accuracy),
+        maps=matrix_pictures(run, pictures),
         guarantees=_guarantees(run),
         methods=map_of_methods(run.relations) if run.relations else "",
     )
@@ -32,7 +34,8 @@ def page(run: Run) -> str:
 def notebook_view(run: Run) -> str:
     """Sentence, table and curve, for the inside of a notebook."""
     rows = [(outcome, figures(outcome)) for outcome in run.outcomes]
-    return render("notebook.html.j2", run=run, rows=rows, curve=curve_picture(run, f"notebook-{id(run)}"))
+    curve = curve_picture(run, rendered(accuracy_figure(run), "svg"), f"notebook-{id(run)}")
+    return render("notebook.html.j2", run=run, rows=rows, curve=curve)
 
 
 def render(template: str, **values: Any) -> str:

@@ -14,6 +14,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import Bbox
 
 from remanence.arrays import Array
 from remanence.evaluation.matrix import ANNOTATED
@@ -25,7 +26,9 @@ INK, PAPER = "#1b1f24", "#fefefe"  # found again in an SVG by the page, which pu
 COLOURS = "cividis"
 FAINT = 0.15  # opacity of what was not learned yet
 PALETTE = ("#d55e00", "#56b4e9", "#e69f00", "#cc79a7", "#009e73", "#0072b2", "#9467bd", "#a6761d", "#8c8c8c")
+MARGIN = 3.0  # points around a map that is cut out of a figure
 MARKERS = "osD^vPX*<>"
+Box = tuple[float, float, float, float]  # left, top, width and height, in points
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 11,
@@ -52,32 +55,20 @@ def matrices_figure(run: Run) -> Figure:
     columns = 2 if count == 4 else min(3, count)
     rows = -(-count // columns)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(3.1 * columns + 0.9, 2.75 * rows + 0.3), layout="constrained")
+        figure = Figure(figsize=(3.3 * columns + 0.9, 2.9 * rows + 0.3), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False)
         for k, ax in enumerate(axes.flat):
             if k >= count:
                 ax.set_axis_off()
                 continue
             draw_matrix(ax, run.outcomes[k])
-            ax.set_title(printable(run.outcomes[k].label), fontweight="bold")
-            if k % columns == 0:
-                ax.set_ylabel("asked about task")
-            if k + columns >= count:
-                ax.set_xlabel("tasks learned")
+            title = ax.set_title(printable(run.outcomes[k].label), fontweight="bold")
+            title.set_gid(f"title_{k + 1}")  # by which the page finds it
+            ax.set(xlabel="tasks learned", ylabel="error on task")
         scale = ScalarMappable(Normalize(0, 100), COLOURS)  # the maps' own, without the faint part
         bar = figure.colorbar(scale, ax=axes, shrink=min(0.9, 1.4 / rows), aspect=30, ticks=range(0, 101, 25))
-        bar.set_label("wrong answers in %\n(faint: not learned yet)")
+        bar.set_label("wrong predictions in %\n(faint: not learned yet)")
         bar.outline.set_visible(False)
-    return figure
-
-
-def matrix_figure(outcome: Outcome) -> Figure:
-    """The error matrix of one learner, small and without a title, for a page that arranges them itself."""
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(3.4, 2.6), layout="constrained")
-        ax = figure.subplots()
-        draw_matrix(ax, outcome)
-        ax.set(xlabel="tasks learned", ylabel="asked about task")
     return figure
 
 
@@ -139,6 +130,17 @@ def _draw_line(ax: Any, steps: Array, outcome: Outcome, **look: Any) -> None:
         sd = 100 * outcome.curves.std(axis=0, ddof=1)
         ax.fill_between(steps, mean - sd, mean + sd, color=look["color"], alpha=0.2, linewidth=0)
     ax.plot(steps, mean, label=printable(outcome.label), **look)
+
+
+def map_boxes(figure: Figure) -> list[Box]:
+    """Where each axes of a rendered figure stands in its SVG, with its labels and without its title."""
+    height, boxes = 72 * figure.get_figheight(), []
+    for ax in figure.axes:
+        parts = [ax.get_window_extent(), ax.xaxis.get_tightbbox(), ax.yaxis.get_tightbbox()]
+        box = Bbox.union([part for part in parts if part is not None])
+        left, bottom, right, top = (72 / figure.dpi * side for side in box.extents)
+        boxes.append((left - MARGIN, height - top - MARGIN, right - left + 2 * MARGIN, top - bottom + 2 * MARGIN))
+    return boxes
 
 
 def rendered(figure: Figure, kind: Literal["png", "svg"] | str) -> bytes:

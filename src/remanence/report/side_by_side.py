@@ -10,6 +10,7 @@ from rich.table import Table
 from remanence.errors import InputError
 from remanence.report.outcome import Outcome
 from remanence.report.page import render
+from remanence.report.pictures import accuracy_figure, rendered
 from remanence.report.run import Run
 from remanence.report.vector import curve_picture
 from remanence.report.words import figures
@@ -57,7 +58,10 @@ class SideBySide:
     def page(self) -> str:
         """One page that needs nothing else."""
         places = [o.label for run in self.runs.values() for o in run.outcomes if o.role != "ceiling"]
-        curves = [curve_picture(run, f"run{k}", places) for k, run in enumerate(self.runs.values())]
+        curves = [
+            curve_picture(run, rendered(accuracy_figure(run, places), "svg"), f"run{k}")
+            for k, run in enumerate(self.runs.values())
+        ]
         return render(
             "side_by_side.html.j2",
             runs=[(*named, curve) for named, curve in zip(self.runs.items(), curves, strict=True)],

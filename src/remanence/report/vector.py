@@ -1,17 +1,16 @@
-"""Pictures for the inside of a page: SVG in the reader's own colours, with words for those who do not see it."""
+"""Pictures for the inside of a page: SVG in the reader's colour scheme, with a title and a description in text."""
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from matplotlib.figure import Figure
-
 from remanence.certificates import Certificate, draw_map
 from remanence.certificates import map_picture as chart
 from remanence.report.outcome import Outcome
-from remanence.report.pictures import INK, PAPER, accuracy_figure, matrix_figure, rendered
+from remanence.report.pictures import INK, PAPER, Box, accuracy_figure, map_boxes, matrices_figure, rendered
 from remanence.report.run import Run
 from remanence.terminal_text import printable
 
@@ -26,24 +25,52 @@ MAP_COLOURS = {
 }
 
 
-def curve_picture(run: Run, prefix: str = "curve", places: Sequence[str] = ()) -> str:
-    """Accuracy as the tasks go by; see `accuracy_figure` for `places`."""
-    said = [f"{o.label}: {', '.join(f'{100 * share:.0f}' for share in o.curve)}" for o in run.outcomes]
-    words = "Accuracy in % on the tasks learned so far, after each task"
-    return inline(accuracy_figure(run, places), words, ". ".join(said) + ".", prefix)
+@dataclass(frozen=True, slots=True)
+class RunPictures:
+    """The figures of a run as SVG, each drawn once."""
+
+    accuracy: bytes
+    matrices: bytes
+    boxes: Sequence[Box]  # of each learner's map among the matrices
 
 
-def matrix_picture(outcome: Outcome, prefix: str) -> str:
-    """The heat map of one learner."""
+def run_pictures(run: Run) -> RunPictures:
+    """Draw the figures of a run for its page."""
+    matrices = matrices_figure(run)
+    return RunPictures(rendered(accuracy_figure(run), "svg"), rendered(matrices, "svg"), map_boxes(matrices))
+
+
+def curve_picture(run: Run, accuracy: bytes, prefix: str = "curve") -> str:
+    """The accuracy after each task, from the SVG of `accuracy_figure`."""
+    curves = [f"{o.label}: {', '.join(f'{100 * share:.0f}' for share in o.curve)}" for o in run.outcomes]
+    title = "Accuracy in % on the tasks learned so far, after each task"
+    return described(_embedded(accuracy.decode(), prefix), title, ". ".join(curves) + ".", prefix)
+
+
+def matrix_pictures(run: Run, pictures: RunPictures) -> list[tuple[str, str]]:
+    """The label of each learner and its heat map, cut out of the figure of all of them."""
+    svg = pictures.matrices.decode()
+    return [
+        (outcome.label, _matrix_picture(outcome, _embedded(_cut_out(svg, k, box), f"heat{k}"), f"heat{k}"))
+        for k, (outcome, box) in enumerate(zip(run.outcomes, pictures.boxes, strict=False))
+    ]
+
+
+def _matrix_picture(outcome: Outcome, svg: str, prefix: str) -> str:
     matrix = outcome.matrix
-    said = [f"{name}: {100 * error:.0f}" for name, error in zip(matrix.names, matrix.values[:, -1], strict=True)]
-    shown = said if len(said) <= 12 else [*said[:6], "…", *said[-6:]]
-    return inline(
-        matrix_figure(outcome),
-        f"Error matrix of {outcome.label}",
-        f"Wrong answers in % on each task after the last one. {'; '.join(shown)}.",
-        prefix,
-    )
+    errors = [f"{name}: {100 * error:.0f}" for name, error in zip(matrix.names, matrix.values[:, -1], strict=True)]
+    shown = errors if len(errors) <= 12 else [*errors[:6], "…", *errors[-6:]]
+    title = f"Error matrix of {outcome.label}"
+    return described(svg, title, f"Wrong predictions in % on each task after the last one. {'; '.join(shown)}.", prefix)
+
+
+def _cut_out(svg: str, k: int, box: Box) -> str:
+    """An SVG element with axes k of a figure alone, without its title."""
+    group = re.search(rf'^  <g id="axes_{k + 1}">.*?^  </g>', svg, flags=re.DOTALL | re.MULTILINE)
+    assert group is not None, f"the figure has no axes {k + 1}"
+    text = re.sub(rf'<g id="title_{k + 1}">.*?</g>', "", group[0], flags=re.DOTALL)
+    text = re.sub(r' clip-path="[^"]*"', "", text)  # of the picture, which fills the axes
+    return f'<svg viewBox="{" ".join(f"{side:.2f}" for side in box)}">{text}</svg>'
 
 
 def map_of_methods(relations: Sequence[Certificate]) -> str:
@@ -57,16 +84,14 @@ def map_of_methods(relations: Sequence[Certificate]) -> str:
     return svg
 
 
-def inline(figure: Figure, title: str, description: str, prefix: str) -> str:
-    """The figure as an SVG element that says what it shows."""
-    text = _embedded(rendered(figure, "svg").decode(), prefix)
-    text = text.replace(INK, "currentColor").replace(f"fill: {PAPER}", "fill: none")
+def described(svg: str, title: str, description: str, prefix: str) -> str:
+    """An SVG element in the colours of the page, with a title and a description that screen readers find."""
+    svg = svg.replace(INK, "currentColor").replace(f"fill: {PAPER}", "fill: none")
     title, description = escape(printable(title)), escape(printable(description))
-    words = f'<title id="{prefix}-title">{title}</title><desc id="{prefix}-desc">{description}</desc>'
-    opening = f'<svg role="img" aria-labelledby="{prefix}-title {prefix}-desc"'
-    text = text.replace("<svg", opening, 1)
-    end = text.index(">") + 1
-    return text[:end] + words + text[end:]
+    texts = f'<title id="{prefix}-title">{title}</title><desc id="{prefix}-desc">{description}</desc>'
+    svg = svg.replace("<svg", f'<svg role="img" aria-labelledby="{prefix}-title {prefix}-desc"', 1)
+    end = svg.index(">") + 1
+    return svg[:end] + texts + svg[end:]
 
 
 def _embedded(text: str, prefix: str) -> str:

@@ -18,7 +18,7 @@ from remanence.deep.training.trainer import Trainer
 from remanence.deep.training.trainer_state import Checkpoints
 from remanence.deep.training.validate import Run, network_of
 from remanence.evaluation.loop import evaluate
-from remanence.evaluation.memory_size import carried_bytes
+from remanence.evaluation.memory_size import memory_size
 from remanence.files import make_folder
 from remanence.progress import progress_bar
 from remanence.streams.task import Task
@@ -41,7 +41,7 @@ def run(this: Run, checkpoint: str | Path | None, progress: bool | None) -> Stre
         trainer.advance = advance
         matrix = evaluate(trainer, stream, error, progress=False, record=trainer.record)
     return StreamFit(
-        replace(matrix, seconds=trainer.seconds, memory=carried_bytes((this.model, this.guard))),  # not the rows
+        replace(matrix, seconds=trainer.seconds, memory=memory_size((this.model, this.guard))),  # not the rows
         tuple(map(tuple, trainer.losses)),
         tuple(map(tuple, trainer.validation_losses)),
         tuple(trainer.reports),

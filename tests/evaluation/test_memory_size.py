@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 
 import remanence as rm
-from remanence.evaluation.memory_size import carried_bytes
+from remanence.evaluation.memory_size import memory_size
 
 
 def test_arrays_are_found_wherever_they_are_and_counted_once():
     shared = np.zeros(100)
     nested = {"a": [shared, shared[10:20]], "b": (np.ones((3, 3), np.float32), "text", None, 7)}
-    assert carried_bytes(nested) == 800 + 36
-    assert carried_bytes([]) == 0
+    assert memory_size(nested) == 800 + 36
+    assert memory_size([]) == 0
 
 
 def test_an_object_that_holds_itself_is_weighed_too():
     loop: dict[str, object] = {"x": np.zeros(4)}
     loop["self"] = loop
-    assert carried_bytes(loop) == 32
+    assert memory_size(loop) == 32
 
 
 @pytest.mark.parametrize(("method", "least"), [(rm.LMS(), 8 * 5 * 2), (rm.RLS(), 8 * 5 * 5), (rm.ICL(), 8 * 5 * 2)])
