@@ -155,11 +155,22 @@ def check_count(value: Any, name: str, low: int = 1, hint: str = "") -> int:
 
 
 def check_memory(size: float, what: str, hint: str) -> None:
-    """Refuse what this machine has not the memory for (bytes): asked for it, the system may grant it and kill us."""
-    if size > PHYSICAL:
+    """Raise InputError before an allocation (bytes) beyond this machine's memory or this process's limit."""
+    available = min(PHYSICAL, _address_space())
+    if size > available:
         raise InputError(
-            f"{what} would need {size / 1e9:.3g} GB of memory, but this machine has {PHYSICAL / 1e9:.3g} GB; {hint}"
+            f"{what} would need {size / 1e9:.3g} GB of memory, but there are {available / 1e9:.3g} GB; {hint}"
         )
+
+
+def _address_space() -> float:
+    """The bytes this process may map; infinite where no limit is set."""
+    if os.name != "posix":
+        return float("inf")
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return float("inf") if limit == resource.RLIM_INFINITY else float(limit)
 
 
 def check_free(free: Any, features: int) -> None:

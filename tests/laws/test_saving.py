@@ -31,7 +31,7 @@ def asked(case, state, X, question):
 
 def waits(state):
     """Whether rows wait in this state to be folded in."""
-    return isinstance(state, (RLSState, LowRankState)) and state.waiting.count > 0
+    return isinstance(state, (RLSState, LowRankState)) and state.pending.count > 0
 
 
 def moves(rng, count):
@@ -90,7 +90,7 @@ def test_going_on_from_the_file_is_going_on(case, seed, d, c, single, before, af
     if not waits(state):
         assert settled is state
     else:
-        assert settled.waiting.count == 0 and settled.count == state.count
+        assert settled.pending.count == 0 and settled.count == state.count
         if not single:
             case.same(*(method.predict(each, stream.X) for each in (method.settled(state), state)))
     state = settled

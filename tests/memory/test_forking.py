@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from remanence.memory.blas_threads import _libraries, one_thread
-from remanence.memory.pending_rows import Store
+from remanence.memory.pending_rows import RowBuffer
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -92,10 +92,10 @@ def in_a_child(check):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_lock_that_another_thread_holds_is_open_in_the_child():
-    store = Store(4, np.zeros((3, 1)))
-    with store.lock:
-        assert in_a_child(lambda: store.lock.acquire(timeout=1))
-        assert store.lock.locked()
+    buffer = RowBuffer(4, np.zeros((3, 1)))
+    with buffer.lock:
+        assert in_a_child(lambda: buffer.lock.acquire(timeout=1))
+        assert buffer.lock.locked()
     with one_thread.lock:
         assert in_a_child(lambda: one_thread.lock.acquire(timeout=1))
 

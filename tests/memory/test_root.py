@@ -87,7 +87,7 @@ def test_a_prior_is_rows():
 
 def test_free_features_carry_no_prior_that_could_be_seen():
     X, Y, _ = rows(6)
-    both = empty(5, 2).folded(X, Y).with_prior(3.0, np.zeros((5, 2)), free=2)
+    both = empty(5, 2).folded(X, Y).with_prior(3.0, np.zeros((5, 2)), unpenalized=2)
     penalty = np.diag([0.0, 0, 3, 3, 3])
     np.testing.assert_allclose(both.solve(), np.linalg.solve(X.T @ X + penalty, X.T @ Y), rtol=1e-11)
 
@@ -103,8 +103,8 @@ def test_solving_whitening_and_the_determinant():
     np.testing.assert_allclose(root.unwhitened(S), np.linalg.solve(gram, new.T), rtol=1e-11)
     assert root.logdet() == pytest.approx(np.linalg.slogdet(gram)[1], rel=1e-12)
     assert root.size() == pytest.approx(np.linalg.norm(X), rel=1e-13)
-    assert root.spread() <= np.linalg.cond(X) * (1 + 1e-12)
-    assert empty(3, 1).spread() == np.inf
+    assert root.cond_lower_bound() <= np.linalg.cond(X) * (1 + 1e-12)
+    assert empty(3, 1).cond_lower_bound() == np.inf
     assert empty(3, 1).logdet() == -np.inf
 
 
@@ -168,6 +168,6 @@ def test_float32_stays_float32_and_is_right_to_its_precision():
 
 def test_traces_that_cannot_matter_become_zero():
     factor = np.asfortranarray(np.array([[1.0, 1e-200], [0.0, 1e-3]]))
-    root = Root(factor, np.asfortranarray([[1e-190], [1.0]]), np.zeros(1)).without_traces()
+    root = Root(factor, np.asfortranarray([[1e-190], [1.0]]), np.zeros(1)).flush_tiny()
     np.testing.assert_array_equal(root.factor, [[1.0, 0.0], [0.0, 1e-3]])
     np.testing.assert_array_equal(root.target, [[0.0], [1.0]])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from remanence.memory import root as roots
-from remanence.memory.tracking import NARROW, Tracker, stretch
+from remanence.memory.tracking import NARROW, Tracker, rows_per_call
 
 
 def textbook(X, Y, ridge, start, forget):
@@ -37,7 +37,7 @@ def test_errors_and_root_are_those_of_solving_anew_before_every_row(forget, d):
             gain = 1.0 if forget <= 1 else forget**-seen
             parts.append(tracker.fold(X[seen : seen + n], Y[seen : seen + n], gain))
             seen += n
-        root = tracker.settled()
+        root = tracker.result()
         np.testing.assert_allclose(np.concatenate(parts), errors, rtol=1e-8, atol=1e-9)
         np.testing.assert_allclose(root.solve(), W, rtol=1e-8, atol=1e-9)
         np.testing.assert_allclose(root.factor.T @ root.factor, A.T @ A, atol=1e-9 * np.linalg.norm(A) ** 2)
@@ -55,7 +55,7 @@ def test_the_size_it_keeps_along_is_that_of_its_root(forget, d):
         for i in range(0, 60, size):
             tracker.fold(X[i : i + size], Y[i : i + size], 1.0 if forget <= 1 else forget**-i)
         square = tracker.square
-        assert square == pytest.approx(tracker.settled().size() ** 2, rel=1e-9)
+        assert square == pytest.approx(tracker.result().size() ** 2, rel=1e-9)
 
 
 @pytest.mark.parametrize("d", [5, 130])
@@ -65,7 +65,7 @@ def test_outputs_beyond_the_narrow_loop_are_no_different(d):
     errors, W, _, _ = textbook(X, Y, 0.5, start, 0.95)
     tracker = Tracker(roots.prior(0.5, start), 0.95)
     np.testing.assert_allclose(tracker.fold(X, Y, 1.0), errors, atol=1e-9)
-    np.testing.assert_allclose(tracker.settled().solve(), W, atol=1e-9)
+    np.testing.assert_allclose(tracker.result().solve(), W, atol=1e-9)
 
 
 @pytest.mark.parametrize("d", [5, 130])
@@ -77,7 +77,7 @@ def test_rows_that_weigh_nothing_are_measured_and_leave_no_trace(d):
     tracker = Tracker(root.copy(), 1.5)
     errors = tracker.fold(X, Y, 0.0)  # g = 0
     np.testing.assert_allclose(errors, Y - X @ W, atol=1e-11)
-    np.testing.assert_allclose(tracker.settled().solve(), W, rtol=1e-12)
+    np.testing.assert_allclose(tracker.result().solve(), W, rtol=1e-12)
 
 
 @pytest.mark.parametrize("d", [5, 130])
@@ -89,7 +89,7 @@ def test_zero_rows_and_zero_entries_are_rows_like_any_other(d):
     errors, W, _, _ = textbook(X, Y, 0.5, start, 0.9)
     tracker = Tracker(roots.prior(0.5, start), 0.9)
     np.testing.assert_allclose(tracker.fold(X, Y, 1.0), errors, atol=1e-10)
-    np.testing.assert_allclose(tracker.settled().solve(), W, atol=1e-10)
+    np.testing.assert_allclose(tracker.result().solve(), W, atol=1e-10)
 
 
 @pytest.mark.parametrize("d", [5, 130])
@@ -99,7 +99,7 @@ def test_the_narrow_loop_and_the_blocks_agree_in_float32(d):
     errors, W, _, _ = textbook(X, Y, 0.5, start, 0.95)
     tracker = Tracker(roots.prior(0.5, start, dtype=np.float32), 0.95)
     got = tracker.fold(X.astype(np.float32), Y.astype(np.float32), 1.0)
-    root = tracker.settled()
+    root = tracker.result()
     assert got.dtype == np.float32 and root.factor.dtype == np.float32
     np.testing.assert_allclose(got, errors, atol=3e-4 * np.abs(errors).max())
     np.testing.assert_allclose(root.solve(), W, atol=3e-4 * np.abs(W).max())
@@ -115,14 +115,14 @@ def test_a_prior_that_faded_out_of_sight_can_be_put_back(d):
     for _ in range(300):
         tracker.fold(x, np.ones((1, 1)), 1.0)
     tracker.renew_prior(1e-22 * tracker.square, start, 0)
-    W = tracker.settled().solve()
+    W = tracker.result().solve()
     np.testing.assert_allclose(W[0], 1.0, rtol=1e-12)
     np.testing.assert_allclose(W[1:], start[1:], rtol=1e-6)
 
 
-def test_a_stretch_is_never_faded_to_nothing():
+def test_a_rows_per_call_is_never_faded_to_nothing():
     for forget in (0.01, 0.3, 0.9, 0.99, 0.9999):
         for shape in ((5, 1), (5, 40), (200, 1), (2000, 1)):
-            rows = stretch(np.zeros(shape), forget)
+            rows = rows_per_call(np.zeros(shape), forget)
             assert rows >= 1 and (rows == 1 or forget**rows > 1e-30)
-    assert stretch(np.zeros((5, 1)), 1.0) >= 100
+    assert rows_per_call(np.zeros((5, 1)), 1.0) >= 100

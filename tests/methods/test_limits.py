@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import remanence as rm
-from remanence.memory import memory_limit
 
 
 def rows(seed, n=60, d=4, c=1):
@@ -76,9 +75,9 @@ def test_whole_numbers_of_any_length_are_settings():
 
 
 def test_features_that_do_not_fit_the_memory_are_refused_with_a_way_out(monkeypatch):
-    with pytest.raises(rm.InputError, match=r"1\.49e\+04 GiB.*LowRankRLS"):
+    with pytest.raises(rm.InputError, match=r"1\.6e\+04 GB.*LowRankRLS"):
         rm.RLS().init(10**6, 1)
-    monkeypatch.setattr(memory_limit, "memory", lambda: 6e9)
+    monkeypatch.setattr("remanence.validation.PHYSICAL", 6e9)
     with pytest.raises(rm.InputError, match="LowRankRLS"):
         rm.RLS().init(20_000, 1)
     rm.RLS().init(200, 1)

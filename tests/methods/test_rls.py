@@ -174,7 +174,7 @@ def test_a_known_solution_goes_along_only_where_folding_it_too_is_cheaper(d, goe
     state = m.update(m.init(d, 1), X[: d + 100], Y[: d + 100])
     m.weights(state)
     state = m.update(state, X[d + 100 :], Y[d + 100 :])
-    assert (state.waiting.store.base is not None) == goes_along
+    assert (state.pending.buffer.base is not None) == goes_along
     expected = np.linalg.solve(X.T @ X + 0.5 * np.eye(d), X.T @ Y)
     assert relative(m.weights(state), expected) < 1e-9
 

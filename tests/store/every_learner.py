@@ -195,7 +195,7 @@ def _use_pair(method, state):
     W = method.weights(state)
     X, Y = data(2, 3, *W.shape)
     _finite(method.predict(state, X))
-    if type(state).__name__ == "Exact":  # rows that the constraints so far do not contradict
+    if type(state).__name__ == "ExactState":  # rows that the constraints so far do not contradict
         Y = method.predict(state, X)
     more = method.update(state, X, Y)
     _finite(method.predict(more, X))

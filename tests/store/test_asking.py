@@ -198,7 +198,7 @@ def test_certificates_fail_where_something_is_wrong(asked, tmp_path):
     model = read(m)
     state = model.learner.state_
     weights = model.learner._method().weights(state)
-    state.known.weights = weights * (1 + 1e-9)
+    state.cache.weights = weights * (1 + 1e-9)
     from remanence.store.jobs.inspect import _solution
 
     assert not _solution(model.learner).equations.holds

@@ -155,10 +155,10 @@ def test_a_pair_is_written_without_rows_that_wait_and_stays_as_it_is(name):
     X, y = table(6, 12, 30)
     method = METHODS[name]
     state = method.update(method.init(30, 1), X, y[:, None])
-    assert state.waiting.count == 12
+    assert state.pending.count == 12
     content = content_of((method, state))
     assert traces(content, np.r_[X.ravel(), y], X) == []
-    assert state.waiting.count == 12
+    assert state.pending.count == 12
     _, loaded = through_a_file((method, state))
     np.testing.assert_allclose(method.weights(loaded), method.weights(state), rtol=1e-8)
     assert loaded.count == 12

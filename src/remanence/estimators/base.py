@@ -227,7 +227,7 @@ class ContinualEstimator(OneValue):
     def _method(self) -> Method[Any]:
         return check_method(self.method)
 
-    def _soft(self, call: str) -> SoftMethod:
+    def _soft(self, call: str) -> SoftMethod[Any]:
         method = self._method()
         if not isinstance(method, SoftMethod):
             raise InputError(f"{call} needs a method that remembers all samples, got {type(method).__name__}; use RLS")

@@ -24,7 +24,8 @@ from remanence.memory.lost import merged as lost_by_both
 
 
 @cache
-def _lapack(dtype: str) -> tuple[Any, ...]:
+def lapack(dtype: str) -> tuple[Any, ...]:
+    """LAPACK's tpqrt, tpmqrt and trtrs for a dtype character."""
     from scipy.linalg import get_lapack_funcs
 
     return tuple(get_lapack_funcs(("tpqrt", "tpmqrt", "trtrs"), dtype=np.dtype(dtype)))
@@ -92,37 +93,33 @@ class Root:
         return Root(factor, target, rest, lost=lost)
 
     def merged(self, other: "Root", donate: bool = False) -> "Root":
-        """The memory of both sets of rows, from the two factors alone."""
+        """The root of both sets of rows, from the two factors alone."""
         root = self if donate else self.copy()
         theirs = other.copy()
         rest = _eliminate(root.factor, root.target, theirs.factor, theirs.target, len(root.factor))
         lost = lost_by_both(root.lost, other.lost)
         return Root(root.factor, root.target, root.rest + other.rest + rest, lost=lost)
 
-    def with_prior(self, weight: float, start: Array, free: int = 0) -> "Root":
-        """With the prior weight·‖W − start‖² among the rows; the first `free` features carry none to be seen."""
-        return prior(weight, start, free, self.least(), self.dtype).merged(self, donate=True)
+    def with_prior(self, weight: float, start: Array, unpenalized: int = 0) -> "Root":
+        """With the prior weight·‖W − start‖² added; the first `unpenalized` features get only the rounding floor."""
+        return prior(weight, start, unpenalized, self.rounding_floor(), self.dtype).merged(self, donate=True)
 
     def solve(self) -> Array:
         """The weights W (d, c) of least squares over all rows; the factor must be invertible."""
-        W, info = _lapack(self.dtype.char)[2](self.factor, self.target)  # (R3)
-        if info > 0 or not np.isfinite(W).all():
-            raise NumericalError(
-                "the information is singular in this precision, so the weights are not determined; "
-                "use a larger ridge, rescale the features, or learn in float64"
-            )
+        W, info = lapack(self.dtype.char)[2](self.factor, self.target)  # (R3)
+        check_solution(W, info)
         return np.ascontiguousarray(W)
 
     def whitened(self, X: Array) -> Array:
         """S = R⁻ᵀXᵀ (d, n), so that SᵀS = X (RᵀR)⁻¹ Xᵀ."""
-        S, info = _lapack(self.dtype.char)[2](self.factor, np.asfortranarray(X.T), trans=1)
+        S, info = lapack(self.dtype.char)[2](self.factor, np.asfortranarray(X.T), trans=1)
         if info > 0:
             raise NumericalError("the information is singular in this precision; use a larger ridge or float64")
         return S  # type: ignore[no-any-return]
 
     def unwhitened(self, P: Array) -> Array:
         """R⁻¹P: a step in whitened coordinates as a step of the weights."""
-        return _lapack(self.dtype.char)[2](self.factor, P)[0]  # type: ignore[no-any-return]
+        return lapack(self.dtype.char)[2](self.factor, P)[0]  # type: ignore[no-any-return]
 
     def inverse_diagonal(self) -> Array:
         """(d,) The diagonal of (RᵀR)⁻¹, in float64."""
@@ -142,16 +139,16 @@ class Root:
         """‖R‖, the root of the total weight of the rows (Frobenius)."""
         return float(np.linalg.norm(self.factor))
 
-    def least(self) -> float:
-        """The smallest weight of a prior that arithmetic can tell from none."""
+    def rounding_floor(self) -> float:
+        """The smallest weight of a prior that is distinguishable from zero in this precision: (ε‖R‖)²."""
         return float(np.finfo(self.dtype).eps * self.size()) ** 2
 
-    def faint(self) -> float:
-        """The weight of a prior that rounding in the rows cannot overrule: where it fades it is kept above this."""
-        return faint(self.size() ** 2, self.dtype)
+    def prior_floor(self) -> float:
+        """The weight below which a decaying prior is lost to rounding in the rows: it is kept above this."""
+        return prior_floor(self.size() ** 2, self.dtype)
 
-    def spread(self) -> float:
-        """A cheap lower bound of the condition number of R."""
+    def cond_lower_bound(self) -> float:
+        """A cheap lower bound of the condition number of R: the ratio of its diagonal entries."""
         diagonal = np.abs(np.diag(self.factor))
         low = float(diagonal.min())
         return float(diagonal.max()) / low if low > 0 else np.inf
@@ -168,16 +165,25 @@ class Root:
         """(d + c,) The sums of squares of every feature and every target over the rows, in float64."""
         return np.append(sums_of_squares(self.factor), sums_of_squares(self.target) + self.rest)
 
-    def without_traces(self) -> "Root":
-        """With entries too faint to matter set to zero, in place: fading must not end in denormal numbers."""
-        faint = np.sqrt(np.finfo(self.dtype).tiny) * self.size()
+    def flush_tiny(self) -> "Root":
+        """With entries too small to matter set to zero, in place: decay must not end in denormal numbers."""
+        tiny = np.sqrt(np.finfo(self.dtype).tiny) * self.size()
         for part in (self.factor, self.target):
-            part[np.abs(part) < faint] = 0
+            part[np.abs(part) < tiny] = 0
         return self
 
 
-def faint(square: float, dtype: DTypeLike) -> float:
-    """What `Root.faint` is for a factor of this squared size."""
+def check_solution(W: Array, info: int = 0) -> None:
+    """Raise NumericalError where a triangular solve failed or overflowed."""
+    if info > 0 or not np.isfinite(W).all():
+        raise NumericalError(
+            "the information is singular in this precision, so the weights are not determined; "
+            "use a larger ridge, rescale the features, or learn in float64"
+        )
+
+
+def prior_floor(square: float, dtype: DTypeLike) -> float:
+    """`Root.prior_floor` of a factor with ‖R‖² = `square`."""
     return float(float(np.finfo(dtype).eps) ** 1.5 * square)
 
 
@@ -189,7 +195,7 @@ def take_outputs(columns: Array, sources: Array) -> Array:
 
 
 def empty(features: int, outputs: int, dtype: DTypeLike = np.float64) -> Root:
-    """The memory of no rows."""
+    """The root of no rows."""
     return Root(
         np.zeros((features, features), dtype, order="F"),
         np.zeros((features, outputs), dtype, order="F"),
@@ -197,11 +203,17 @@ def empty(features: int, outputs: int, dtype: DTypeLike = np.float64) -> Root:
     )
 
 
-def prior(weight: float, start: Array, free: int = 0, least: float = 0.0, dtype: DTypeLike = np.float64) -> Root:
-    """The memory of the rows √weight·I with targets √weight·start; the first `free` features carry only `least`."""
+def prior_diagonal(weight: float, features: int, unpenalized: int, floor: float, dtype: DTypeLike) -> Array:
+    """(d,) Square roots of the prior's weights: `weight`, but only `floor` for the first `unpenalized` features."""
+    diagonal = np.full(features, np.sqrt(weight), dtype)
+    diagonal[:unpenalized] = np.sqrt(max(floor, float(np.finfo(dtype).tiny)))
+    return diagonal
+
+
+def prior(weight: float, start: Array, unpenalized: int = 0, floor: float = 0.0, dtype: DTypeLike = np.float64) -> Root:
+    """The root of the rows √weight·I with targets √weight·start; see `prior_diagonal`."""
     d = len(start)
-    diagonal = np.full(d, np.sqrt(weight), dtype)
-    diagonal[:free] = np.sqrt(max(least, float(np.finfo(dtype).tiny)))
+    diagonal = prior_diagonal(weight, d, unpenalized, floor, dtype)
     factor = np.zeros((d, d), dtype, order="F")
     np.fill_diagonal(factor, diagonal)
     return Root(factor, np.asfortranarray(diagonal[:, None] * start.astype(dtype)), np.zeros(start.shape[1]))
@@ -224,7 +236,7 @@ def column_major(V: Array, scale: Array | None) -> Array:
 
 def _eliminate(factor: Array, target: Array, rows: Array, aims: Array, triangle: int) -> Array:
     """Rotate `rows` into `factor` in place; returns the squared part of `aims` that no weights explain."""
-    tpqrt, tpmqrt, _ = _lapack(factor.dtype.char)
+    tpqrt, tpmqrt, _ = lapack(factor.dtype.char)
     with one_thread:
         R, V, T, _ = tpqrt(triangle, _block(len(factor), len(rows)), factor, rows, overwrite_a=1, overwrite_b=1)
         z, r, _ = tpmqrt(triangle, V, T, target, aims, side="L", trans="T", overwrite_a=1, overwrite_b=1)
@@ -270,7 +282,7 @@ def _refusal() -> InputError:
 
 
 def _diagonal(values: Array, like: Root) -> Root:
-    """The memory of the rows diag(values) with targets zero."""
+    """The root of the rows diag(values) with targets zero."""
     d, c = like.shape
     return Root(np.asfortranarray(np.diag(values.astype(like.dtype))), np.zeros((d, c), like.dtype, "F"), np.zeros(c))
 
@@ -340,7 +352,7 @@ def _slacks(gram: Array, eps: float) -> Iterator[float]:
 
 def _solved(R: Array, X: Array) -> Array | None:
     """S (d, n) with RᵀS = Xᵀ by substitution, or None where R is singular."""
-    S, info = _lapack(R.dtype.char)[2](R, np.asfortranarray(X.T), trans=1)
+    S, info = lapack(R.dtype.char)[2](R, np.asfortranarray(X.T), trans=1)
     return None if info or not np.isfinite(S).all() else S
 
 

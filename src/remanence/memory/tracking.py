@@ -1,4 +1,4 @@
-"""Fold rows into a root and learn, from the rotations themselves, what each row's error was before it.
+"""Fold rows into a root and obtain, from the rotations themselves, each row's error before it was folded.
 
 One row: rotating [√g xᵀ, √g yᵀ] into [R z] row by row leaves √g α behind; the error before was e = α / Π cₖ      (T1)
 (cₖ the cosines). With the factor √g taken out of the row, g = 0 is no special case:
@@ -16,7 +16,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.memory.blas_threads import one_thread
-from remanence.memory.root import Root, _lapack, column_major, faint, sums_of_squares
+from remanence.memory.root import Root, column_major, lapack, prior_floor, sums_of_squares
 
 NARROW = 96  # features up to which a compiled loop over rows beats blocks
 
@@ -28,85 +28,85 @@ def _geqrf(dtype: str) -> Any:
     return get_lapack_funcs(("geqrf",), dtype=np.dtype(dtype))[0]
 
 
-def stretch(weights: Array, forget: float) -> int:
-    """How many rows to hand over at once: many for the loop, blocks otherwise, never so many that they fade away."""
+def rows_per_call(weights: Array, forget: float) -> int:
+    """Rows per call of `fold`: many for the compiled loop, blocks otherwise, never so many that they decay to zero."""
     features, outputs = weights.shape
     rows = 1024 if features <= NARROW and outputs <= 32 else 48 if features < 512 else 96 if features < 1024 else 128
     return rows if forget >= 1 else max(1, min(rows, int(-60.0 / np.log(forget))))
 
 
 class Tracker:
-    """A root that rows are folded into, handing out each row's error before it; the root given is used up."""
+    """Folds rows into a root and returns each row's error before it; the root passed in is overwritten."""
 
     def __init__(self, root: Root, forget: float) -> None:
         self.root, self.forget = root, forget
-        self.scale = 1.0  # the true factor is scale · root: fading a number is cheaper than fading a matrix
-        self.square = root.size() ** 2  # ‖R‖², kept along
+        self.scale = 1.0  # the true factor is scale · root: scaling a number is cheaper than scaling a matrix
+        self.square = root.size() ** 2  # ‖R‖², kept up to date
 
     def fold(self, X: Array, Y: Array, gain: float) -> Array:
         """The errors of the rows, (n, c), now folded in.
 
-        Each row fades everything before it by `forget` < 1; with `forget` ≥ 1 row i weighs gain / forgetⁱ, i = 1, 2, …
+        Each row decays everything before it by `forget` < 1; with `forget` ≥ 1 row i weighs gain / forgetⁱ, i = 1, 2, …
         """
         n, decay = len(X), min(self.forget, 1.0)
         weights = np.exp(-np.log(self.forget) * (np.arange(1.0, n + 1) - (n if decay < 1 else 0))) * gain
         self.square = self.square * decay**n + float(weights @ np.einsum("ij,ij->i", X, X, dtype=np.float64))
         if X.shape[1] <= NARROW and Y.shape[1] <= 32:
-            self.root, errors = _one_by_one(self.root, X, Y, np.ones(n) if decay < 1 else weights, decay)
+            self.root, errors = _fold_rows(self.root, X, Y, np.ones(n) if decay < 1 else weights, decay)
             return errors
         if weights.min() < 1e-250:  # rows that weigh nothing leave the model as it is
             return Y - X @ self.root.solve()  # type: ignore[no-any-return]
         self.scale *= np.sqrt(decay**n)
         with one_thread:
-            self.root, errors = _as_a_block(self.root, X, Y, np.sqrt(weights) / self.scale)
+            self.root, errors = _fold_block(self.root, X, Y, np.sqrt(weights) / self.scale)
         if self.scale < 1e-30:
-            self.settled()
+            self.result()
         return errors
 
-    def settled(self) -> Root:
-        """The root as it is now."""
+    def result(self) -> Root:
+        """The root with all rows folded in so far."""
         if self.scale != 1.0:
-            kind = self.root.dtype.type
-            self.root.factor[:] *= kind(self.scale)
-            self.root.target[:] *= kind(self.scale)
+            scale = self.root.dtype.type(self.scale)
+            self.root.factor[:] *= scale
+            self.root.target[:] *= scale
             self.root = Root(self.root.factor, self.root.target, self.root.rest * self.scale**2)
             self.scale = 1.0
         return self.root
 
-    def faint(self) -> float:
-        """The weight below which a prior has faded too far, see Root.faint."""
-        return faint(self.square, self.root.dtype)
+    def prior_floor(self) -> float:
+        """See Root.prior_floor."""
+        return prior_floor(self.square, self.root.dtype)
 
-    def renew_prior(self, weight: float, start: Array, free: int) -> None:
-        """Put a prior back where fading took it out of sight."""
-        self.root = self.settled().without_traces().with_prior(weight, start, free)
+    def renew_prior(self, weight: float, start: Array, unpenalized: int) -> None:
+        """Add a prior of this weight where the old one has decayed below the floor."""
+        self.root = self.result().flush_tiny().with_prior(weight, start, unpenalized)
 
 
-def _one_by_one(root: Root, X: Array, Y: Array, weights: Array, decay: float) -> tuple[Root, Array]:
+def _fold_rows(root: Root, X: Array, Y: Array, weights: Array, decay: float) -> tuple[Root, Array]:
     from remanence.kernels.compiled_memory import rotate_rows
 
     (n, d), c, even = X.shape, Y.shape[1], len(X) + len(X) % 2
-    rows, aims, errors = (np.zeros((even, width), root.dtype) for width in (d, c, c))
-    rows[:n], aims[:n] = X, Y
-    given, fades = np.zeros(even, root.dtype), np.ones(even, root.dtype)
-    given[:n], fades[:n] = weights, np.sqrt(decay)
+    rows, targets, errors = (np.zeros((even, width), root.dtype) for width in (d, c, c))
+    rows[:n], targets[:n] = X, Y
+    given, decays = np.zeros(even, root.dtype), np.ones(even, root.dtype)
+    given[:n], decays[:n] = weights, np.sqrt(decay)
     factor, target, rest = np.ascontiguousarray(root.factor), np.ascontiguousarray(root.target), root.rest.copy()
-    rotate_rows(factor, target, rest, rows, aims, given, fades, errors)
+    rotate_rows(factor, target, rest, rows, targets, given, decays, errors)
     return Root(np.asfortranarray(factor), np.asfortranarray(target), rest), errors[:n]
 
 
-def _as_a_block(root: Root, X: Array, Y: Array, scale: Array) -> tuple[Root, Array]:
-    (n, d), c, kind = X.shape, Y.shape[1], root.dtype
-    scale = scale.astype(kind)[:, None]
-    tpqrt, tpmqrt, _ = _lapack(kind.char)
+def _fold_block(root: Root, X: Array, Y: Array, scale: Array) -> tuple[Root, Array]:
+    (n, d), c, dtype = X.shape, Y.shape[1], root.dtype
+    scale = scale.astype(dtype)[:, None]
+    tpqrt, tpmqrt, _ = lapack(dtype.char)
     panel = min(d, 24 if d < 512 else 16)
     factor, V, T, _ = tpqrt(0, panel, root.factor, column_major(X, scale), overwrite_a=1, overwrite_b=1)
-    top, low = np.zeros((d, c + n), kind, order="F"), np.zeros((n, c + n), kind, order="F")
+    top, low = np.zeros((d, c + n), dtype, order="F"), np.zeros((n, c + n), dtype, order="F")
     top[:, :c], low[:, :c] = root.target, Y * scale
     low[np.arange(n), c + n - 1 - np.arange(n)] = 1  # I with its columns reversed: QL becomes QR
     top, low, _ = tpmqrt(0, V, T, top, low, side="L", trans="T", overwrite_a=1, overwrite_b=1)
     left = low[:, :c]
-    triangle = _geqrf(kind.char)(np.concatenate([low[:, c:], left], axis=1), overwrite_a=1)[0]
+    triangle = _geqrf(dtype.char)(np.concatenate([low[:, c:], left], axis=1), overwrite_a=1)[0]
     errors = triangle[::-1, n:] / (np.diagonal(triangle)[::-1, None] * scale)  # (T3)
     rest = root.rest + sums_of_squares(left)
     return Root(factor, np.asfortranarray(top[:, :c]), rest), errors

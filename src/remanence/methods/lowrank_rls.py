@@ -2,9 +2,9 @@
 
     W = V a,   (diag(s²) + λ(I − V₀ᵀV₀)) a = diag(s) z                                            (LR)
 
-V, s, z: the truncated singular value decomposition of all rows, see memory/lowrank.py; V₀ the rows of V that belong to
-unpenalised features. With `rank` at the number of features (or of samples) it is RLS. Truncation drops the weakest
-directions, which for ill-conditioned features are mostly noise, and counts the energy that went with them.
+V, s, z: the truncated singular value decomposition of all rows, see memory/truncated_svd.py; V₀ the rows of V that
+belong to unpenalized features. With `rank` at the number of features (or of samples) it is RLS. Truncation drops the
+weakest directions, which for ill-conditioned features are mostly noise, and counts the energy that went with them.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 
 from remanence.arrays import Array, read_only
 from remanence.errors import InputError
-from remanence.memory.pending_rows import Store, Waiting
+from remanence.memory.pending_rows import PendingRows, RowBuffer
 from remanence.memory.root import take_outputs
 from remanence.memory.truncated_svd import Spectrum, no_spectrum
 from remanence.methods.evidence import ridge_of_largest_evidence
@@ -33,8 +33,8 @@ from remanence.validation import (
 
 
 @dataclass(slots=True)
-class _Known:
-    """What was worked out for a state when someone asked."""
+class LowRankCache:
+    """Results computed for one state on request."""
 
     spectrum: Spectrum | None = None
     weights: Array | None = None
@@ -46,16 +46,16 @@ class LowRankState:
     """The spectrum of whole chunks of rows, and the rows that do not fill one yet: cuts leave no trace."""
 
     spectrum: Spectrum
-    waiting: Waiting
+    pending: PendingRows
     start: Array  # (d, c) θ⁰
     count: int
     ridge: float | Literal["auto"]
-    free: int = 0
-    known: _Known = field(default_factory=_Known, repr=False, compare=False)
+    unpenalized: int = 0
+    cache: LowRankCache = field(default_factory=LowRankCache, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class LowRankRLS(SoftMethod):
+class LowRankRLS(SoftMethod[LowRankState]):
     """Least squares over all samples within their strongest directions: memory d·rank instead of d².
 
     Parameters
@@ -88,17 +88,17 @@ class LowRankRLS(SoftMethod):
     @quiet
     def update(self, state: LowRankState, X: Any, Y: Any, donate: bool = False) -> LowRankState:
         X, Y = check_block(X, Y, state.start)
-        spectrum, waiting, count = state.spectrum, state.waiting, state.count + len(X)
+        spectrum, pending, count = state.spectrum, state.pending, state.count + len(X)
         Y = Y - X @ state.start  # the spectrum knows what is left for it to explain
-        while len(X) >= waiting.room():
-            room = waiting.room()
-            full = waiting.appended(X[:room], Y[:room])
+        while len(X) >= pending.space():
+            space = pending.space()
+            full = pending.appended(X[:space], Y[:space])
             spectrum = spectrum.absorbed(full.X, full.Y, self._rank(state))
-            waiting, X, Y = self._door(state.start), X[room:], Y[room:]
+            pending, X, Y = self._no_rows(state.start), X[space:], Y[space:]
         if len(X):
-            waiting = waiting.appended(X, Y)
+            pending = pending.appended(X, Y)
         check_result(spectrum.strength)
-        return LowRankState(spectrum, waiting, state.start, count, state.ridge, state.free)
+        return LowRankState(spectrum, pending, state.start, count, state.ridge, state.unpenalized)
 
     def track(self, state: LowRankState, X: Any, Y: Any, donate: bool = False) -> tuple[LowRankState, Array]:
         X, Y = check_block(X, Y, state.start)
@@ -110,12 +110,12 @@ class LowRankRLS(SoftMethod):
 
     @quiet
     def weights(self, state: LowRankState) -> Array:
-        if state.known.weights is None:
+        if state.cache.weights is None:
             seen = self._spectrum(state)
             step = seen.basis @ np.linalg.solve(self._system(state), seen.strength[:, None] * seen.target)  # (LR)
             check_result(step)
-            state.known.weights = state.start + step
-        return read_only(state.known.weights)
+            state.cache.weights = state.start + step
+        return read_only(state.cache.weights)
 
     @quiet
     def variance(self, state: LowRankState, X: Any) -> Array:
@@ -123,8 +123,8 @@ class LowRankRLS(SoftMethod):
         X = check_rows(X, len(state.start), state.start.dtype)
         inside = X @ seen.basis
         spread = np.einsum("ij,ji->i", inside, np.linalg.solve(self._system(state), inside.T))
-        outside = np.maximum((X[:, state.free :] ** 2).sum(axis=1) - (inside**2).sum(axis=1), 0) / ridge
-        noise = self._loss(state) / max(state.count - state.free, 1)
+        outside = np.maximum((X[:, state.unpenalized :] ** 2).sum(axis=1) - (inside**2).sum(axis=1), 0) / ridge
+        noise = self._loss(state) / max(state.count - state.unpenalized, 1)
         return np.asarray((1 + spread + outside)[:, None] * np.maximum(noise, np.finfo(float).tiny))
 
     @quiet
@@ -141,15 +141,18 @@ class LowRankRLS(SoftMethod):
     def ridge_of(self, state: LowRankState) -> float:
         if state.ridge != "auto":
             return float(state.ridge)
-        if state.known.ridge is None:
+        if state.cache.ridge is None:
             seen = self._spectrum(state)
             rows, target = seen.rows(), seen.target
-            if state.free:
-                Q = np.linalg.qr(rows[:, : state.free])[0]
-                rows, target = rows[:, state.free :] - Q @ (Q.T @ rows[:, state.free :]), target - Q @ (Q.T @ target)
+            if state.unpenalized:
+                Q = np.linalg.qr(rows[:, : state.unpenalized])[0]
+                rows, target = (
+                    rows[:, state.unpenalized :] - Q @ (Q.T @ rows[:, state.unpenalized :]),
+                    target - Q @ (Q.T @ target),
+                )
             U, s, _ = np.linalg.svd(rows, full_matrices=False)
-            state.known.ridge = ridge_of_largest_evidence(s, (U.T @ target) ** 2, seen.rest, state.count)
-        return float(state.known.ridge)
+            state.cache.ridge = ridge_of_largest_evidence(s, (U.T @ target) ** 2, seen.rest, state.count)
+        return float(state.cache.ridge)
 
     def rows(self, state: LowRankState) -> tuple[Array, Array]:
         seen = self._spectrum(state)
@@ -161,9 +164,9 @@ class LowRankRLS(SoftMethod):
     @quiet
     def settled(self, state: LowRankState) -> LowRankState:
         """Truncation happens at this cut too, as at the end of every chunk."""
-        if not state.waiting.count:
+        if not state.pending.count:
             return state
-        return self._fresh(self._spectrum(state), state.start, state.count, state.ridge, state.free)
+        return self._fresh(self._spectrum(state), state.start, state.count, state.ridge, state.unpenalized)
 
     def remove(self, state: LowRankState, X: Any, Y: Any, accept_loss: bool = False) -> LowRankState:
         raise InputError("expected a method that keeps all directions to remove samples from, got LowRankRLS; use RLS")
@@ -172,12 +175,12 @@ class LowRankRLS(SoftMethod):
         return 0.0  # nothing is ever removed
 
     def merge(self, a: LowRankState, b: LowRankState) -> LowRankState:
-        if a.start.shape != b.start.shape or a.free != b.free or not np.array_equal(a.start, b.start):
+        if a.start.shape != b.start.shape or a.unpenalized != b.unpenalized or not np.array_equal(a.start, b.start):
             raise InputError("expected two states of one shape with the same start, got different ones")
         mine, theirs = self._spectrum(a), self._spectrum(b)
         both = mine.absorbed(theirs.rows(), theirs.target, self._rank(a))
         both = Spectrum(both.basis, both.strength, both.target, both.rest + theirs.rest, both.dropped + theirs.dropped)
-        return self._fresh(both, a.start, a.count + b.count, a.ridge, a.free)
+        return self._fresh(both, a.start, a.count + b.count, a.ridge, a.unpenalized)
 
     def shifted(self, state: LowRankState, by: Array) -> LowRankState:
         seen = self._spectrum(state)
@@ -188,45 +191,45 @@ class LowRankRLS(SoftMethod):
         spectrum = Spectrum(
             fresh.basis, fresh.strength, fresh.target, fresh.rest + seen.rest, fresh.dropped + seen.dropped
         )
-        return self._fresh(spectrum, state.start, state.count, state.ridge, state.free)
+        return self._fresh(spectrum, state.start, state.count, state.ridge, state.unpenalized)
 
     def with_ridge(self, state: LowRankState, ridge: Any) -> LowRankState:
         ridge = LowRankRLS(1, ridge).ridge
-        return LowRankState(state.spectrum, state.waiting, state.start, state.count, ridge, state.free)
+        return LowRankState(state.spectrum, state.pending, state.start, state.count, ridge, state.unpenalized)
 
     def with_outputs(self, state: LowRankState, sources: Array) -> LowRankState:
         spectrum, start = state.spectrum.with_outputs(sources), take_outputs(state.start, sources)
-        waiting = self._door(start)
-        if state.waiting.count:
-            waiting = waiting.appended(state.waiting.X, take_outputs(state.waiting.Y, sources))
-        return LowRankState(spectrum, waiting, start, state.count, state.ridge, state.free)
+        pending = self._no_rows(start)
+        if state.pending.count:
+            pending = pending.appended(state.pending.X, take_outputs(state.pending.Y, sources))
+        return LowRankState(spectrum, pending, start, state.count, state.ridge, state.unpenalized)
 
-    # The pieces
+    # Helpers
 
     def _rank(self, state: LowRankState) -> int:
         return min(self.rank, len(state.start))
 
-    def _door(self, start: Array) -> Waiting:
-        return Waiting(Store(max(16, min(self.rank, 1000)), start))
+    def _no_rows(self, start: Array) -> PendingRows:
+        return PendingRows(RowBuffer(max(16, min(self.rank, 1000)), start))
 
-    def _fresh(self, spectrum: Spectrum, start: Array, count: int, ridge: Any, free: int) -> LowRankState:
-        return LowRankState(spectrum, self._door(start), start, count, ridge, free)
+    def _fresh(self, spectrum: Spectrum, start: Array, count: int, ridge: Any, unpenalized: int) -> LowRankState:
+        return LowRankState(spectrum, self._no_rows(start), start, count, ridge, unpenalized)
 
     def _spectrum(self, state: LowRankState) -> Spectrum:
-        """With the waiting rows."""
-        if state.known.spectrum is None:
-            seen, waiting = state.spectrum, state.waiting
-            if waiting.count:
-                seen = seen.absorbed(waiting.X, waiting.Y, self._rank(state))
-            state.known.spectrum = seen
-        return state.known.spectrum
+        """With the pending rows."""
+        if state.cache.spectrum is None:
+            seen, pending = state.spectrum, state.pending
+            if pending.count:
+                seen = seen.absorbed(pending.X, pending.Y, self._rank(state))
+            state.cache.spectrum = seen
+        return state.cache.spectrum
 
     def _system(self, state: LowRankState) -> Array:
         """diag(s²) + λ(I − V₀ᵀV₀), (r, r)."""
         seen, ridge = self._spectrum(state), self.ridge_of(state)
         system = np.diag(seen.strength**2 + ridge)
-        if state.free:
-            V0 = seen.basis[: state.free]
+        if state.unpenalized:
+            V0 = seen.basis[: state.unpenalized]
             system -= ridge * (V0.T @ V0)
         return system
 
@@ -234,5 +237,5 @@ class LowRankRLS(SoftMethod):
         seen = self._spectrum(state)
         a = np.linalg.solve(self._system(state), seen.strength[:, None] * seen.target)
         left = seen.target - seen.strength[:, None] * a
-        penalised = seen.basis[state.free :] @ a
+        penalised = seen.basis[state.unpenalized :] @ a
         return np.asarray(seen.rest + (left**2).sum(axis=0) + self.ridge_of(state) * (penalised**2).sum(axis=0))

@@ -53,8 +53,8 @@ def check_loss(loss: float, dtype: np.dtype[Any]) -> None:
         )
 
 
-def usual(data: Root, prior: float) -> tuple[float, float]:
-    """Sums of squares of X and of Y that are nothing to look at beside these data: a cheap bound, and too low."""
+def usual_energy(data: Root, prior: float) -> tuple[float, float]:
+    """Sums of squares of X and of Y up to which no row can be too large beside these data: a cheap lower bound."""
     x = float(np.abs(data.factor.diagonal()).min()) ** 2 + prior
     y = float((np.einsum("ij,ij->j", data.target, data.target) + data.rest).min())
     return LARGE**2 * x, LARGE**2 * y

@@ -1,38 +1,113 @@
-"""What RLS has learned, as a value: the data's square root, rows at its door, and the prior beside it."""
+"""What RLS has learned: least squares over weighted rows (RLSState) or exact constraints (ExactState, forget=0).
 
-from dataclasses import dataclass, field
-from typing import Literal
+Both have the interface that RLS calls: `learned`, `tracked`, `weights`, `folded_state`, `with_outputs`,
+`precision_loss` and `representative_rows`. What only least squares can do goes through `as_least_squares`, which
+ExactState refuses.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
 
 from remanence.arrays import Array
-from remanence.memory.pending_rows import Waiting
-from remanence.memory.root import Root
+from remanence.memory.forgetting import WeightSchedule
+from remanence.memory.posterior import NARROW, Posterior
+from remanence.memory.root import take_outputs
+from remanence.methods.evidence import best_ridge
+from remanence.methods.precision import precision_loss, usual_energy, warn_of_large_rows
+from remanence.validation import check_result
 
-
-@dataclass(slots=True)
-class Known:
-    """What was worked out for a state when someone asked; forgetting it changes no number."""
-
-    posterior: Root | None = None  # all rows, and the prior
-    weights: Array | None = None
-    ridge: float | None = None
-
-
-@dataclass(slots=True)
-class Owner:
-    """Whether other states hold the same arrays: then even a state that is given away may not be written to."""
-
-    shared: bool = False
+BLOCK = 8  # rows from which on a block is checked for size at once; fewer are a live stream, and must stay quick
 
 
 @dataclass(frozen=True, slots=True)
-class RLSState:
-    """The square root of the data's information, the rows at its door, and the prior beside it."""
+class RLSState(Posterior):
+    """Square-root information of the data, pending rows, and the prior."""
 
-    data: Root  # folded rows alone, no prior
-    waiting: Waiting  # rows learned after them, not folded yet
-    start: Array  # (d, c) θ⁰
-    count: int  # rows learned, waiting ones included
-    ridge: float | Literal["auto"]
-    free: int = 0  # leading features without a prior: an intercept
-    known: Known = field(default_factory=Known, repr=False, compare=False)
-    owner: Owner = field(default_factory=Owner, repr=False, compare=False)
+    def as_least_squares(self, call: str) -> "RLSState":
+        return self
+
+    def learned(
+        self, schedule: WeightSchedule, X: Array, Y: Array, donate: bool = False, scratch: bool = False
+    ) -> "RLSState":
+        """With the rows X, Y: pending while they fit into the buffer, folded in otherwise."""
+        pending = self.pending
+        if len(X) < pending.space() and not pending.buffer.ill_conditioned:
+            if len(X) >= BLOCK:
+                self._check_size(schedule, X, Y)
+            return self.appended(X, Y, donate)
+        self._check_before_folding(schedule, X, Y)
+        return self.folded(schedule, X, Y, donate, scratch=scratch)
+
+    def tracked(self, schedule: WeightSchedule, X: Array, Y: Array, donate: bool = False) -> tuple["RLSState", Array]:
+        """With the rows X, Y, and the error of every row before it was learned."""
+        if self.is_recursive(schedule):
+            self._check_before_folding(schedule, X, Y)
+            return Posterior.tracked(self, schedule, X, Y, donate)
+        state, errors = self, np.empty_like(Y)
+        for i in range(len(X)):  # the prior is another one at every row: a fit per row
+            errors[i] = Y[i] - X[i] @ state.weights(schedule)
+            state = state.learned(schedule, X[i : i + 1], Y[i : i + 1])
+        return state, errors
+
+    def weights(self, schedule: WeightSchedule) -> Array:
+        """The weights (d, c); do not write to them."""
+        if self.cache.weights is None:
+            self.solve(schedule, self.ridge_in_force(schedule))
+        assert self.cache.weights is not None
+        return self.cache.weights
+
+    def ridge_in_force(self, schedule: WeightSchedule) -> float:
+        """The ridge λ: the setting, or with "auto" the one of largest evidence."""
+        if self.ridge != "auto":
+            return float(self.ridge)
+        if self.cache.ridge is None:
+            rows = schedule.effective_count(self.count)
+            self.cache.ridge = best_ridge(self.all_rows(schedule), self.start, self.unpenalized, rows)
+        return float(self.cache.ridge)
+
+    def folded_state(self, schedule: WeightSchedule) -> "RLSState":
+        """Without pending rows."""
+        if not self.pending.count:
+            return self
+        data = self.all_rows(schedule)
+        check_result(np.diag(data.factor), data.target)
+        return self.with_data(schedule, data, self.count)
+
+    def with_outputs(self, schedule: WeightSchedule, sources: Array) -> "RLSState":
+        """With output j taken from output sources[j], or new where that is -1."""
+        data, start = self.shared_rows(schedule).with_outputs(sources), take_outputs(self.start, sources)
+        return self.from_data(schedule, data, start, self.count, self.ridge, self.unpenalized, shared=True)
+
+    def precision_loss(self, schedule: WeightSchedule) -> float:
+        """A bound of the relative error that removals left in the predictions."""
+        if self.data.lost is None:
+            return 0.0
+        keeps = len(self.start) <= NARROW
+        if keeps and self.is_recursive(schedule):
+            self.attach_base(schedule)  # the weights are asked for next
+        joint = self.joint_root(schedule, self.ridge_in_force(schedule), keep=keeps)
+        return precision_loss(joint, self.data.lost)
+
+    def representative_rows(self, schedule: WeightSchedule) -> tuple[Array, Array]:
+        """Rows with the Gram matrix of all rows, and the size of what was rounded per column."""
+        factor = self.shared_rows(schedule).factor
+        return factor, np.abs(factor).max(axis=0)  # rotations mix rows, never columns
+
+    def _check_before_folding(self, schedule: WeightSchedule, X: Array, Y: Array) -> None:
+        if len(X) >= BLOCK:
+            self._check_size(schedule, X, Y)
+        elif self.pending.count:  # rows that came one by one
+            self._check_size(schedule, self.pending.X, self.pending.Y)
+
+    def _check_size(self, schedule: WeightSchedule, X: Array, Y: Array) -> None:
+        """Warn of rows that are so large that they can hardly be removed again."""
+        if schedule.forget != 1 or self.count == self.pending.count:
+            return
+        prior = 0.0 if self.ridge == "auto" else float(self.ridge)
+        buffer, flat = self.pending.buffer, (X.ravel(order="K"), Y.ravel(order="K"))
+        x, y = (float(np.vdot(v, v)) for v in flat)
+        if buffer.usual_energy is None or not (x <= buffer.usual_energy[0] and y <= buffer.usual_energy[1]):
+            buffer.usual_energy = usual_energy(self.data, prior)
+        if not (x <= buffer.usual_energy[0] and y <= buffer.usual_energy[1]):
+            warn_of_large_rows(self.data, X, Y, prior)

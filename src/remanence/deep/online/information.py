@@ -18,7 +18,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.deep.nn.saved_parts import Parts
-from remanence.memory.forgetting import Fading
+from remanence.memory.forgetting import WeightSchedule
 from remanence.memory.root import Root, prior
 
 FAINT, RENEWED = 1e-12, 1e-10  # a prior that has faded to the first part of all information is put back to the second
@@ -34,15 +34,15 @@ class Information:
 
     def learned(self, X: Array, E: Array, forget: float, each: int = 1) -> tuple["Information", Array]:
         """After rows X (n·each, d) with errors E (n·each, c), `each` rows a sample; and the change Δ (d, c)."""
-        samples, fading = len(X) // each, Fading(forget)
-        weights, decay = fading.rows(self.count, samples)
+        samples, schedule = len(X) // each, WeightSchedule(forget)
+        weights, decay = schedule.rows(self.count, samples)
         weights = None if weights is None else np.repeat(weights, each)
         still = np.zeros((len(self.factor), E.shape[1]), order="F")
         root = Root(self.factor, still, np.zeros(E.shape[1])).folded(X, E, weights, decay)  # (I2)
-        held = self.held * fading.prior(samples)
+        held = self.held * schedule.prior_decay(samples)
         if forget < 1 and held < FAINT * root.size() ** 2:
             held = RENEWED * root.size() ** 2
-            root = root.without_traces().with_prior(held, still)
+            root = root.flush_tiny().with_prior(held, still)
         return Information(root.factor, held, self.count + samples), root.solve()
 
     def packed(self, name: str = "") -> dict[str, Any]:

@@ -71,6 +71,7 @@ class Record:
     optional: Mapping[str, str] = field(default_factory=dict)  # parts that may be missing
     check: Check = no_check  # conditions beyond the specifications
     is_root: bool = False  # whether it may be a file of its own
+    class_name: str = ""  # of the class, where it differs from the name in files
 
     def mismatch(self, parts: PartValues) -> tuple[list[str], list[str]]:
         """The names of parts that are missing, and of parts that do not belong."""

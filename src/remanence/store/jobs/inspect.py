@@ -164,8 +164,8 @@ def _solution(learner: Any) -> _Solution | None:
         return None
     data, ridge = method.data(state), method.ridge_of(state)
     R, z, W = (np.asarray(part, float) for part in (data.factor, data.target, method.weights(state)))
-    d, free, eps = len(R), state.free, float(np.finfo(data.dtype).eps)
-    prior = np.full((d, 1), max(ridge, data.least()))
+    d, free, eps = len(R), state.unpenalized, float(np.finfo(data.dtype).eps)
+    prior = np.full((d, 1), max(ridge, data.rounding_floor()))
     prior[:free] = 0
     off = R.T @ (R @ W - z) + prior * (W - state.start)  # (N)
     root, size = np.linalg.norm(R) + np.sqrt(d * ridge), np.linalg.norm(W)

@@ -19,35 +19,48 @@ def _is_ridge(value: Any) -> bool:
 
 
 def _soft_check(parts: PartValues, lengths: Lengths) -> str:
-    waiting, known = parts["waiting"], parts.get("known")
+    pending, cache = parts["waiting"], parts.get("known")
     if not _is_ridge(parts["ridge"]) or parts["free"] > lengths["d"]:
         return f"expected a ridge and a number of unpenalized features, got {parts['ridge']!r:.40} and {parts['free']}"
-    if waiting.count > parts["count"]:
-        return f"expected at most {parts['count']} pending rows, the number learned, got {waiting.count}"
+    if pending.count > parts["count"]:
+        return f"expected at most {parts['count']} pending rows, the number learned, got {pending.count}"
     shape = (lengths["d"], lengths["c"])
-    for found in () if known is None else (known.posterior, known.weights):
+    for found in () if cache is None else (cache.posterior, cache.weights):
         if found is not None and found.shape != shape:
             return f"expected cached arrays of shape {shape}, got {found.shape}"
     return ""
 
 
-def _without(*names: str) -> Any:
-    """The parts of a dataclass but for some that are computed again."""
+RENAMED = {"pending": "waiting", "unpenalized": "free", "cache": "known"}  # fields of soft states: names in files
+
+
+def _soft_to_parts(*left_out: str) -> Any:
+    """The parts of a soft state under their names in files, but for fields that are computed again."""
 
     def to_parts(value: Any) -> dict[str, Any]:
-        return {name: getattr(value, name) for name in type(value).__dataclass_fields__ if name not in names}
+        names = [name for name in type(value).__dataclass_fields__ if name not in left_out]
+        return {RENAMED.get(name, name): getattr(value, name) for name in names}
 
     return to_parts
 
 
-def _waiting_spec(waiting: Any) -> ArraySpec:
-    return ArraySpec((waiting.X.shape[1], waiting.Y.shape[1]), waiting.X.dtype)
+def _soft_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
+    fields = {name: field for field, name in RENAMED.items()}
+    return cls(**{fields.get(name, name): part for name, part in parts.items()})
+
+
+def _pending_spec(pending: Any) -> ArraySpec:
+    return ArraySpec((pending.X.shape[1], pending.Y.shape[1]), pending.X.dtype)
 
 
 LINEAR_RECORDS = {
     "Alternating": Record(f"{METHODS}.step_sizes", {"c": "number"}),
     # states
-    "Exact": Record(f"{METHODS}.rls_exact", {"W": "d c", "past": "Subspace d *", "start": "d c"}),
+    "Exact": Record(
+        f"{METHODS}.rls_exact",
+        {"W": "d c", "past": "Subspace d *", "start": "d c"},
+        class_name="ExactState",
+    ),
     "RLSState": Record(
         f"{METHODS}.rls_state",
         {
@@ -59,12 +72,14 @@ LINEAR_RECORDS = {
             "free": "count",
             "known": "Known",
         },
-        to_parts=_without("owner"),
+        to_parts=_soft_to_parts("sharing"),
+        from_parts=_soft_from_parts,
         check=_soft_check,
     ),
     "Known": Record(
-        f"{METHODS}.rls_state",
+        f"{MEMORY}.posterior",
         {"posterior": "optional Root d c", "weights": "optional d c", "ridge": "optional number"},
+        class_name="Cache",
     ),
     "LowRankState": Record(
         f"{METHODS}.lowrank_rls",
@@ -76,7 +91,8 @@ LINEAR_RECORDS = {
             "ridge": "setting",
             "free": "count",
         },
-        to_parts=_without("known"),
+        to_parts=_soft_to_parts("cache"),
+        from_parts=_soft_from_parts,
         check=_soft_check,
     ),
     # memories
@@ -104,10 +120,11 @@ LINEAR_RECORDS = {
             "low": "number any",
             "high": "number any",
         },
-        _waiting_spec,
-        to_parts=memories.waiting_to_parts,
-        from_parts=memories.waiting_from_parts,
-        check=memories.waiting_check,
+        _pending_spec,
+        to_parts=memories.pending_to_parts,
+        from_parts=memories.pending_from_parts,
+        check=memories.pending_check,
+        class_name="PendingRows",
     ),
     "Pair": Record(
         Pair.__module__,

@@ -49,48 +49,48 @@ def root_check(parts: PartValues, lengths: Lengths) -> str:
     return f"expected {width} finite numbers of at least 0 as `lost`, got {lost.shape}"
 
 
-def waiting_to_parts(waiting: Any) -> dict[str, Any]:
-    store, k = waiting.store, waiting.count
-    with store.lock:
-        done = min(store.done, k)
-        image = store.base is not None
+def pending_to_parts(pending: Any) -> dict[str, Any]:
+    buffer, k = pending.buffer, pending.count
+    with buffer.lock:
+        done = min(buffer.transformed, k)
+        attached = buffer.base is not None
         return {
-            "X": waiting.X,
-            "Y": waiting.Y,
-            "room": len(store.X),
-            "taken": 0 < k < store.used,  # another state's rows are stored after ours
-            "base": store.base,
-            "held": store.held,
-            "broken": store.broken,
-            "S": store.S[:, :done] if image else None,
-            "C": store.C[:done, :done] if image else None,
-            "U": store.U[:done] if image else None,
-            "low": float(store.low) if image else 0.0,
-            "high": float(store.high) if image else 0.0,
+            "X": pending.X,
+            "Y": pending.Y,
+            "room": len(buffer.X),
+            "taken": 0 < k < buffer.used,  # another state's rows are stored after ours
+            "base": buffer.base,
+            "held": buffer.prior_weight,
+            "broken": buffer.ill_conditioned,
+            "S": buffer.S[:, :done] if attached else None,
+            "C": buffer.C[:done, :done] if attached else None,
+            "U": buffer.U[:done] if attached else None,
+            "low": float(buffer.smallest_pivot) if attached else 0.0,
+            "high": float(buffer.largest_diagonal) if attached else 0.0,
         }
 
 
-def waiting_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
-    from remanence.memory.pending_rows import Store
+def pending_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
+    from remanence.memory.pending_rows import RowBuffer
 
-    X, Y, room = parts["X"], parts["Y"], parts["room"]
+    X, Y, capacity = parts["X"], parts["Y"], parts["room"]
     k = len(X)
-    if not max(k + parts["taken"], 1) <= room <= MOST_PENDING:
-        raise ValueError(f"expected room for {k} to {MOST_PENDING} rows, got {room}")
-    store = Store(room, np.empty((X.shape[1], Y.shape[1]), X.dtype))
-    store.X[:k], store.Y[:k], store.used = X, Y, k + parts["taken"]
+    if not max(k + parts["taken"], 1) <= capacity <= MOST_PENDING:
+        raise ValueError(f"expected room for {k} to {MOST_PENDING} rows, got {capacity}")
+    buffer = RowBuffer(capacity, np.empty((X.shape[1], Y.shape[1]), X.dtype))
+    buffer.X[:k], buffer.Y[:k], buffer.used = X, Y, k + parts["taken"]
     if parts["base"] is not None:
-        store.attach(parts["base"], parts["held"])
+        buffer.attach(parts["base"], parts["held"])
         done = len(parts["U"])
         if done > k:
             raise ValueError(f"expected the images of at most {k} rows, got {done}")
-        store.S[:, :done], store.C[:done, :done], store.U[:done] = parts["S"], parts["C"], parts["U"]
-        store.done, store.low, store.high = done, parts["low"], parts["high"]
-    store.broken = parts["broken"]
-    return cls(store, k)
+        buffer.S[:, :done], buffer.C[:done, :done], buffer.U[:done] = parts["S"], parts["C"], parts["U"]
+        buffer.transformed, buffer.smallest_pivot, buffer.largest_diagonal = done, parts["low"], parts["high"]
+    buffer.ill_conditioned = parts["broken"]
+    return cls(buffer, k)
 
 
-def waiting_check(parts: PartValues, lengths: Lengths) -> str:
+def pending_check(parts: PartValues, lengths: Lengths) -> str:
     types = [type(parts[name]) for name in ("room", "taken", "broken", "held")]
     if types != [int, bool, bool, float]:
         return f"expected a number of rows, two booleans and a weight, got {[t.__name__ for t in types]}"

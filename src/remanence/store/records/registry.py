@@ -18,12 +18,17 @@ METHODS = {name: info.method for name, info in list_methods().items()}
 _WRITTEN = {**LINEAR_RECORDS, **KALMAN_RECORDS, **ESTIMATOR_RECORDS, **DEEP_RECORDS}
 RECORDS: dict[str, Record] = {**derived_records(METHODS.values(), _WRITTEN), **_WRITTEN}
 
-_NAMES = {(record.module, name.split(".")[-1]): name for name, record in RECORDS.items()}
+
+def _class_name(name: str) -> str:
+    return RECORDS[name].class_name or name.split(".")[-1]
+
+
+_NAMES = {(record.module, _class_name(name)): name for name, record in RECORDS.items()}
 
 
 def class_of(name: str) -> Any:
     """The class stored under this name."""
-    return getattr(import_module(RECORDS[name].module), name.split(".")[-1])
+    return getattr(import_module(RECORDS[name].module), _class_name(name))
 
 
 def find_name(value: Any) -> str | None:

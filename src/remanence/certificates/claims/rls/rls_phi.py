@@ -18,7 +18,7 @@ from remanence.certificates.oracles import LeastSquares, weakest
 from remanence.methods import RLS
 
 
-def phi(method: RLS, state: object, system: LeastSquares) -> Array:
+def phi(method: RLS, state: Any, system: LeastSquares) -> Array:
     """Φ (d, d) by (P), from questions so long that the 1 in it costs no digit."""
     rows, d = system.A.shape
     newest = method.forget ** (rows - d)  # βᵗ
