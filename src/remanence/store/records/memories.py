@@ -54,6 +54,7 @@ def pending_to_parts(pending: Any) -> dict[str, Any]:
     with buffer.lock:
         done = min(buffer.transformed, k)
         attached = buffer.base is not None
+        extremes = (buffer.smallest_pivot, buffer.largest_diagonal) if done else (np.inf, 0.0)  # not those of a branch
         return {
             "X": pending.X,
             "Y": pending.Y,
@@ -65,8 +66,8 @@ def pending_to_parts(pending: Any) -> dict[str, Any]:
             "S": buffer.S[:, :done] if attached else None,
             "C": buffer.C[:done, :done] if attached else None,
             "U": buffer.U[:done] if attached else None,
-            "low": float(buffer.smallest_pivot) if attached else 0.0,
-            "high": float(buffer.largest_diagonal) if attached else 0.0,
+            "low": float(extremes[0]) if attached else 0.0,
+            "high": float(extremes[1]) if attached else 0.0,
         }
 
 
@@ -85,7 +86,8 @@ def pending_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
         if done > k:
             raise ValueError(f"expected the images of at most {k} rows, got {done}")
         buffer.S[:, :done], buffer.C[:done, :done], buffer.U[:done] = parts["S"], parts["C"], parts["U"]
-        buffer.transformed, buffer.smallest_pivot, buffer.largest_diagonal = done, parts["low"], parts["high"]
+        if done:
+            buffer.transformed, buffer.smallest_pivot, buffer.largest_diagonal = done, parts["low"], parts["high"]
     buffer.ill_conditioned = parts["broken"]
     return cls(buffer, k)
 
