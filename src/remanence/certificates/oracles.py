@@ -77,7 +77,7 @@ class LeastSquares:
         return rounding(2 * self.condition, 2 * self.size)
 
 
-class Joint:
+class JointGaussian:
     """θ of all steps and the answers of a model as one Gaussian (O4); NaN answers are left out."""
 
     def __init__(self, model: LinearGaussian, Y: Any, steps: int | None = None) -> None:

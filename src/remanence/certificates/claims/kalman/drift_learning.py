@@ -14,7 +14,7 @@ from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, difference
 from remanence.certificates.instances.data import Generator, Instance
 from remanence.certificates.instances.gaussian_models import gaussian_model
-from remanence.certificates.oracles import Joint, weakest
+from remanence.certificates.oracles import JointGaussian, weakest
 from remanence.kalman import Learned, LinearGaussian, learn
 from remanence.kalman import sample as draw
 
@@ -40,7 +40,7 @@ def learnable_models(rng: Generator) -> Iterator[Instance]:
 )
 def a_step_of_learning_is_the_exact_maximum(model: LinearGaussian, Y: Array, teach: Learn = learn) -> Evidence:
     """One iteration beside (M2) with the moments of the joint Gaussian."""
-    found, joint, T, X = teach(model, Y, iterations=1, tolerance=0.0).model, Joint(model, Y), len(Y), model.X
+    found, joint, T, X = teach(model, Y, iterations=1, tolerance=0.0).model, JointGaussian(model, Y), len(Y), model.X
     mean, cov = joint.posterior()
     moments = cov.transpose(0, 2, 1, 3) + np.einsum("ti,sj->tsij", mean, mean)  # (T, T, d, d) E θ_tθ_sᵀ
     before, after = np.arange(T - 1), np.arange(1, T)
@@ -73,10 +73,10 @@ def a_step_of_learning_is_the_exact_maximum(model: LinearGaussian, Y: Array, tea
 )
 def learning_never_loses_likelihood(model: LinearGaussian, Y: Array, teach: Learn = learn) -> Evidence:
     """The joint density of all answers before and after each step, relative to the size of its terms."""
-    evidence, before = [], Joint(model, Y)
+    evidence, before = [], JointGaussian(model, Y)
     for _ in range(STEPS):
         model = teach(model, Y, iterations=1, tolerance=0.0).model
-        after = Joint(model, Y)
+        after = JointGaussian(model, Y)
         size = after.distance + float(np.abs(np.log(2 * np.pi * np.linalg.eigvalsh(after.S))).sum())
         lost = (before.loglik - after.loglik) / size
         evidence.append(Evidence(lost, before.allowed() + after.allowed()))

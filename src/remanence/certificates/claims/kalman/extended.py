@@ -17,7 +17,7 @@ from remanence.certificates.claims.rls.rls import settings
 from remanence.certificates.instances.data import Generator, Instance
 from remanence.certificates.instances.gaussian_models import constant_models
 from remanence.certificates.instances.runs import walked
-from remanence.certificates.oracles import Joint, LeastSquares, weakest
+from remanence.certificates.oracles import JointGaussian, LeastSquares, weakest
 from remanence.kalman import Filtered, LinearGaussian, Linearized, extended, filter, linearized
 from remanence.methods import RLS
 
@@ -40,7 +40,7 @@ def extended_filter_of_linear_functions_is_the_filter(
         lambda v: model.A @ v, lambda v: model.X @ v, Y, Q=model.Q, R=model.R, mean=model.mean, cov=model.cov,
         transition_jacobian=lambda v: model.A, observe_jacobian=lambda v: model.X,
     )  # fmt: skip
-    expected, joint = filter(model, Y), Joint(model, Y)
+    expected, joint = filter(model, Y), JointGaussian(model, Y)
     size = joint.distance + float(np.abs(np.log(2 * np.pi * np.linalg.eigvalsh(joint.S))).sum())
     off = (
         difference(found.mean, expected.mean, joint.reach),

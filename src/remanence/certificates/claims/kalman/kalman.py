@@ -20,7 +20,7 @@ from remanence.certificates.claims.rls.rls import noisy_streams, settings
 from remanence.certificates.claims.rls.rls_phi import phi
 from remanence.certificates.instances.data import Generator, Instance
 from remanence.certificates.instances.gaussian_models import gaussian_model, gaussian_models
-from remanence.certificates.oracles import Joint, LeastSquares, weakest
+from remanence.certificates.oracles import JointGaussian, LeastSquares, weakest
 from remanence.kalman import Filtered, LinearGaussian, filter
 from remanence.methods import RLS
 
@@ -105,12 +105,12 @@ def kalman_filter_is_the_posterior(model: LinearGaussian, Y: Array, run: Run = f
     """θ_{t|t}, Σ_{t|t}, θ_{t|t−1} and Σ_{t|t−1} beside conditioning on everything at once."""
     found, pairs = run(model, Y), []
     for t in range(len(Y)):
-        before, after = Joint(model, Y, t), Joint(model, Y, t + 1)
+        before, after = JointGaussian(model, Y, t), JointGaussian(model, Y, t + 1)
         pairs += [(after, found.mean[t], found.cov[t], t), (before, found.predicted_mean[t], found.predicted_cov[t], t)]
     return weakest(e for joint, mean, cov, t in pairs for e in beside(joint, mean, cov, t))
 
 
-def beside(joint: Joint, mean: Array, cov: Array, t: int) -> Iterator[Evidence]:
+def beside(joint: JointGaussian, mean: Array, cov: Array, t: int) -> Iterator[Evidence]:
     """Mean and covariance of θ_t beside those of the joint Gaussian."""
     means, covs = joint.given()
     given = (f"condition of the answers {joint.condition:.0e}",)
@@ -136,7 +136,7 @@ def single_tasks(rng: Generator) -> Iterator[Instance]:
 )
 def covariance_and_information_form_agree(model: LinearGaussian, Y: Array, run: Run = filter) -> Evidence:
     """What the filter knows after one task, beside the sum of the informations."""
-    found, joint = run(model, Y), Joint(model, Y)
+    found, joint = run(model, Y), JointGaussian(model, Y)
     prior, noise = np.linalg.inv(model.cov), np.linalg.inv(model.R)
     information = prior + model.X.T @ noise @ model.X
     mean = np.linalg.solve(information, prior @ model.mean + model.X.T @ noise @ Y[0])
@@ -158,7 +158,7 @@ def conditioning_leaves_nothing_correlated(model: LinearGaussian, Y: Array, run:
     answers = np.vstack([np.zeros(m), np.eye(m)])[:, None]  # one series without answers' pull, one for each of them
     means = run(model, answers).mean[:, 0]
     K = (means[1:] - means[0]).T
-    joint = Joint(model, Y)
+    joint = JointGaussian(model, Y)
     across = model.cov @ model.X.T
     size = float(np.linalg.norm(across, 2)) + float(np.linalg.norm(joint.S, 2) * np.abs(means).max())
     return Evidence(difference(K @ joint.S, across, size), joint.allowed(), (f"condition {joint.condition:.0e}",))
@@ -172,7 +172,7 @@ def conditioning_leaves_nothing_correlated(model: LinearGaussian, Y: Array, run:
 )
 def kalman_likelihood_is_the_joint_density(model: LinearGaussian, Y: Array, run: Run = filter) -> Evidence:
     """`loglik` beside the density of one Gaussian over all answers, relative to the size of its terms."""
-    joint = Joint(model, Y)
+    joint = JointGaussian(model, Y)
     size = joint.distance + float(np.abs(np.log(2 * np.pi * np.linalg.eigvalsh(joint.S))).sum())
     off = abs(float(run(model, Y).loglik) - joint.loglik) / size
     return Evidence(off, joint.allowed(), (f"condition of the answers {joint.condition:.0e}",))

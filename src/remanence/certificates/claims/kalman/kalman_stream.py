@@ -22,7 +22,7 @@ from remanence.certificates.instances.gaussian_models import (
     gaussian_models,
     spread,
 )
-from remanence.certificates.oracles import Joint, weakest
+from remanence.certificates.oracles import JointGaussian, weakest
 from remanence.kalman import Filtered, Forecast, Innovations, Kalman, LinearGaussian, filter, forecast, innovations
 from remanence.kalman import sample as draw
 from remanence.methods.protocol import Method
@@ -41,7 +41,7 @@ def surprises_add_up_to_the_joint_distance(
     model: LinearGaussian, Y: Array, surprises: Surprises = innovations
 ) -> Evidence:
     """The squares of `innovations` beside the distance of all answers from their mean (I1)."""
-    joint = Joint(model, Y)
+    joint = JointGaussian(model, Y)
     off = abs(float(surprises(model, filter(model, Y), Y).squares.sum()) - joint.distance)
     size = float(np.linalg.norm(joint.e) * np.linalg.norm(np.linalg.solve(joint.S, joint.e)))
     return Evidence(off / size, joint.allowed(), (f"condition of the answers {joint.condition:.0e}",))
@@ -73,7 +73,7 @@ def surprises_are_as_many_as_answers(
 def forecast_is_the_posterior_of_tasks_to_come(model: LinearGaussian, Y: Array, look: Outlook = forecast) -> Evidence:
     """Means and covariances beside those of the joint Gaussian that includes the tasks to come."""
     found = look(model, filter(model, Y), 3)
-    joint = Joint(model, np.vstack([Y, np.full((3, Y.shape[1]), np.nan)]))
+    joint = JointGaussian(model, np.vstack([Y, np.full((3, Y.shape[1]), np.nan)]))
     ahead = ((found.mean[k], found.cov[k], len(Y) + k) for k in range(3))
     return weakest(e for mean, cov, t in ahead for e in beside(joint, mean, cov, t))
 
@@ -117,7 +117,7 @@ def streaming_kalman_is_the_filter(
     state, model = _learned(kalman, tasks), _model(tasks, drift, noise, ridge)
     W, found, sizes, total = kalman.weights(state), [], 0.0, 0.0
     for k in range(W.shape[1]):
-        joint = Joint(model, [Y[:, k] for _, Y in tasks])
+        joint = JointGaussian(model, [Y[:, k] for _, Y in tasks])
         off = difference(W[:, k], joint.given()[0][-1], joint.reach)
         found.append(Evidence(off, joint.allowed(), (f"condition of the answers {joint.condition:.0e}",)))
         sizes += joint.distance + float(np.abs(np.log(2 * np.pi * np.linalg.eigvalsh(joint.S))).sum())
@@ -138,6 +138,6 @@ def streaming_smoother_is_the_posterior(
     """`smoothed` beside the joint Gaussian of all tasks, for the first output."""
     kalman = method or Kalman(drift, noise, ridge, lag=2)
     found = kalman.smoothed(_learned(kalman, tasks))
-    joint = Joint(_model(tasks, drift, noise, ridge), [Y[:, 0] for _, Y in tasks])
+    joint = JointGaussian(_model(tasks, drift, noise, ridge), [Y[:, 0] for _, Y in tasks])
     last = zip(found, range(len(tasks) - len(found), len(tasks)), strict=True)
     return weakest(e for known, t in last for e in beside(joint, known.mean[:, 0], known.cov, t))

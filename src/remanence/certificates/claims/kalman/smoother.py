@@ -25,7 +25,7 @@ from remanence.certificates.instances.gaussian_models import (
     gaussian_model,
     gaussian_models,
 )
-from remanence.certificates.oracles import Joint, LeastSquares, weakest
+from remanence.certificates.oracles import JointGaussian, LeastSquares, weakest
 from remanence.kalman import Filtered, LinearGaussian, Smoothed, backward_transfer, filter, smooth
 from remanence.kalman import sample as draw
 
@@ -41,7 +41,7 @@ Smoother = Callable[[LinearGaussian, Filtered], Smoothed]
 )
 def smoother_is_the_posterior(model: LinearGaussian, Y: Array, smoother: Smoother = smooth) -> Evidence:
     """θ_{i|T} and Σ_{i|T} of every task beside conditioning the joint Gaussian on everything."""
-    found, joint = smoother(model, filter(model, Y)), Joint(model, Y)
+    found, joint = smoother(model, filter(model, Y)), JointGaussian(model, Y)
     return weakest(e for t in range(len(Y)) for e in beside(joint, found.mean[t], found.cov[t], t))
 
 
@@ -63,7 +63,7 @@ def smoother_steps_back_through_its_own_transition(
     model: LinearGaussian, Y: Array, smoother: Smoother = smooth
 ) -> Evidence:
     """Every step of (RTS) from what filter and smoother returned."""
-    f, joint, evidence = filter(model, Y), Joint(model, Y), []
+    f, joint, evidence = filter(model, Y), JointGaussian(model, Y), []
     s = smoother(model, f)
     for j in range(1, len(Y)):
         A = model.A if model.A.ndim == 2 else model.A[j]
@@ -100,7 +100,7 @@ def smoothed_models_maximise_the_joint_density(
         aims.append(np.linalg.solve(root(R), Y[t]))
     system = np.vstack(rows)
     best = np.linalg.lstsq(system, np.concatenate(aims), rcond=None)[0].reshape(T, d)
-    joint, kappa = Joint(model, Y), float(np.linalg.cond(system)) ** 2
+    joint, kappa = JointGaussian(model, Y), float(np.linalg.cond(system)) ** 2
     worst = max(float(np.linalg.cond(v)) for stack in (model.cov[None], s.Q, s.R) for v in stack)
     allowed = joint.allowed() + rounding(kappa * np.sqrt(worst), 4 * system.size)
     found = smoother(model, filter(model, Y)).mean
@@ -119,7 +119,7 @@ def later_tasks_never_make_earlier_ones_less_certain(
 ) -> Evidence:
     """Σ_{i|t} for every i ≤ t, each beside that of one task fewer."""
     covs = [smoother(model, filter(model, Y[: t + 1])).cov for t in range(len(Y))]
-    joint = Joint(model, Y)
+    joint = JointGaussian(model, Y)
     grown = [np.linalg.eigvalsh(covs[t][i] - covs[t - 1][i])[-1] for t in range(1, len(Y)) for i in range(t)]
     return Evidence(float(np.max(grown, initial=-joint.spread)) / joint.spread, joint.allowed())
 
@@ -136,7 +136,7 @@ def backward_transfer_is_the_trace_of_the_posterior(
     """`backward_transfer` beside the traces of the joint Gaussian given the first tasks."""
     found, evidence = table(model, len(Y)), []
     for t in range(len(Y)):
-        joint = Joint(model, Y, t + 1)
+        joint = JointGaussian(model, Y, t + 1)
         traces = np.trace(joint.given()[1], axis1=1, axis2=2)[: t + 1]
         off = difference(found[: t + 1, t], traces, model.features * joint.spread)
         evidence.append(Evidence(off, joint.allowed(), (f"condition of the answers {joint.condition:.0e}",)))
@@ -186,7 +186,7 @@ def smoother_without_drift_has_one_model(
     """The smoothed model of every task beside the solution of the joint problem."""
     T, m, d = X.shape
     model = LinearGaussian(np.eye(d), np.zeros((d, d)), X, np.eye(m), np.zeros(d), np.eye(d) / ridge)
-    found, joint = smoother(model, filter(model, Y)).mean, Joint(model, Y)
+    found, joint = smoother(model, filter(model, Y)).mean, JointGaussian(model, Y)
     system = LeastSquares(X.reshape(T * m, d), Y.reshape(T * m, 1), ridge)
     allowed = joint.allowed() + system.allowed()
     off = (difference(mean, system.weights[:, 0], joint.reach) for mean in found)

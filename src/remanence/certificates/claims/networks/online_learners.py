@@ -31,7 +31,7 @@ from remanence.certificates.instances.networks import (
     weights,
 )
 from remanence.certificates.instances.runs import operations, walked, within
-from remanence.certificates.oracles import Joint, LeastSquares, weakest
+from remanence.certificates.oracles import JointGaussian, LeastSquares, weakest
 from remanence.deep import EBP, EKF, OWM, LinearizedRLS
 from remanence.kalman import LinearGaussian
 from remanence.kalman.streaming import Kalman
@@ -218,7 +218,7 @@ def extended_filter_of_one_layer_is_the_filter(
     for t, (X, Y) in enumerate(tasks, start=1):
         ekf.step(X, Y)
         state = method.update(state, X, Y)
-        joint = Joint(model, [y[:, 0] for _, y in tasks], t)
+        joint = JointGaussian(model, [y[:, 0] for _, y in tasks], t)
         off = difference(weights(net)[0], np.asarray(method.weights(state)), joint.reach)
         found.append(Evidence(off, joint.allowed(), (f"condition of the answers {joint.condition:.0e}",)))
     return weakest(found)
