@@ -1,10 +1,10 @@
-"""Leaky LMS: a complete method in one screen, to copy for the next one.
+"""Leaky LMS: a complete method, to copy for the next one (see CONTRIBUTING.md).
 
 θᵗ = (1 − μ) θᵗ⁻¹ + μ θ⁰ + γ x (y − xᵀθᵗ⁻¹) / ‖x‖²                        (LL)   a pull μ back to the start
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -17,20 +17,28 @@ from remanence.validation import check_block, check_number, check_result, check_
 
 @dataclass(frozen=True, slots=True)
 class LeakyState:
-    """What was learned: the weights, and the model they are pulled back to."""
+    """The weights, and the start they are pulled back to; model files are checked against the annotations."""
 
-    W: Array  # (d, c)
-    start: Array  # (d, c)
+    W: Annotated[Array, "d c"]
+    start: Annotated[Array, "d c"]
 
 
 @dataclass(frozen=True, slots=True)
 class LeakyLMS(Method[LeakyState]):
-    """LMS whose weights drift back to the start, so that what is not repeated fades."""
+    """LMS whose weights are pulled back to the start.
+
+    Parameters
+    ----------
+    step : float
+        γ, the fraction of a sample's error that is corrected.
+    leak : float
+        μ, the fraction of the distance to the start that is undone at every sample.
+    """
 
     step: float = 1.0
     leak: float = 0.01
 
-    summary = "LMS whose weights drift back to the start"
+    summary = "LMS whose weights are pulled back to the start"
     cost = "3dc"
     memory = "2dc"
 
@@ -45,10 +53,10 @@ class LeakyLMS(Method[LeakyState]):
     @quiet
     def track(self, state: LeakyState, X: Any, Y: Any, donate: bool = False) -> tuple[LeakyState, Array]:
         X, Y = check_block(X, Y, state.W)
-        W, errors = state.W.copy(), np.empty_like(Y)
+        W, errors, tiny = state.W.copy(), np.empty_like(Y), float(np.finfo(X.dtype).tiny)
         for i, (x, y) in enumerate(zip(X, Y, strict=True)):
             errors[i] = y - x @ W
-            W += self.leak * (state.start - W) + self.step * np.outer(x, errors[i]) / max(x @ x, 1e-300)  # (LL)
+            W += self.leak * (state.start - W) + self.step * np.outer(x, errors[i]) / max(x @ x, tiny)  # (LL)
         check_result(W, errors)
         return LeakyState(W, state.start), errors
 

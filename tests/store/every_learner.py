@@ -73,7 +73,7 @@ def baseline(kind):
     return kind.fit(X, np.arange(20) % 3)
 
 
-PLAIN = {
+LISTED = {
     "LMS": lambda: taught(rm.LMS(0.5)),
     "LMS, steps": lambda: taught(rm.LMS(tuple([0.5] * 40))),
     "LMS, alternating": lambda: taught(rm.LMS(rm.steps.alternating([1.0, 0.0], [1.0, 1.0]))),
@@ -115,6 +115,15 @@ PLAIN = {
     "smoothed": lambda: rm.kalman.smooth(gaussian(), rm.kalman.filter(gaussian(), observed())),
     "forecast": lambda: rm.kalman.forecast(gaussian(), rm.kalman.filter(gaussian(), observed()), 3),
 }
+
+
+def registered():
+    """Methods of the registry that are not in the list above and have a default for every setting."""
+    infos = {name: info.method for name, info in rm.list_methods().items() if name not in LISTED}
+    return {name: lambda cls=cls: taught(cls()) for name, cls in infos.items()}
+
+
+PLAIN = LISTED | registered()
 
 
 def network():

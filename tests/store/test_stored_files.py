@@ -13,7 +13,7 @@ import remanence as rm
 from remanence.store.model_file import from_bytes
 
 sys.path.insert(0, str(Path(__file__).parent))  # it is also run as a script
-from every_learner import DEEP, PLAIN, content_of, data, network, taught, use
+from every_learner import DEEP, LISTED, content_of, data, network, taught, use
 
 STORED = Path(__file__).parent / "stored"
 FILES = sorted(path.stem for path in STORED.glob("*.safetensors"))
@@ -47,7 +47,7 @@ def test_a_stored_file_gives_the_answers_of_its_time(name):
 
 
 def test_every_learner_has_a_stored_file():
-    assert {*PLAIN, *DEEP} <= set(FILES)
+    assert {*LISTED, *DEEP} <= set(FILES)
 
 
 def pending():
@@ -73,7 +73,7 @@ def in_pieces():
 
 
 if __name__ == "__main__":
-    made = {name: (lambda make=make: content_of(make())) for name, make in {**PLAIN, **DEEP}.items()}
+    made = {name: (lambda make=make: content_of(make())) for name, make in {**LISTED, **DEEP}.items()}
     made |= {"RLS, pending rows": pending, "regressor, pieces": in_pieces}
     found = dict(np.load(STORED / "answers.npz")) if (STORED / "answers.npz").exists() else {}
     for name in sorted(made.keys() - set(FILES)):
