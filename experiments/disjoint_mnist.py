@@ -25,7 +25,7 @@ from experiments import data
 from experiments.card import Card, Claim, Table, percent, run
 from experiments.networks import right_rows, seeded, set_aside, sgd, side_by_side
 from remanence.arrays import Array
-from remanence.deep.guards.guard import answering
+from remanence.deep.nn.eval_mode import eval_mode
 
 PUBLISHED = {2: 0.9635, 10: 0.9436}
 WIDTH, BATCH, RIDGE = 800, 100, 1.0
@@ -108,7 +108,7 @@ class OWMLearner:
         return self
 
     def predict(self, X: Array) -> Array:
-        with answering(self.model):
+        with eval_mode(self.model):
             return np.asarray(self.model(torch.from_numpy(X)).argmax(dim=1).numpy())
 
 

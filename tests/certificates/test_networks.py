@@ -24,12 +24,16 @@ def projecting_gradients(guard):
         @contextmanager
         def protect(self, *optimizers):
             with super().protect(*optimizers):
-                keepers, hooks, _ = self._blocks[-1]
+                projectors, hooks, _ = self._blocks[-1]
                 for optimizer in optimizers:
                     optimizer._optimizer_step_post_hooks.clear()
-                    hooks.callback(optimizer.register_step_pre_hook(rm.deep.guards.guard._leaning(keepers)).remove)
+                    hooks.callback(
+                        optimizer.register_step_pre_hook(
+                            rm.deep.guards.guard._with_projected_gradients(projectors)
+                        ).remove
+                    )
                 yield
-                keepers.clear()
+                projectors.clear()
 
     return Projecting
 

@@ -8,7 +8,7 @@ import remanence as rm
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from remanence.deep.nn.flat_parameters import Flat, as_batch, trainable  # noqa: E402
+from remanence.deep.nn.flat_parameters import FlatParameters, as_batch, trainable  # noqa: E402
 
 
 def network(dtype=torch.float64):
@@ -42,7 +42,7 @@ def by_differences(net, flat, x, h=1e-6):
 @pytest.mark.parametrize("chunk_size", [None, 2])
 def test_jacobians_are_those_of_differences_at_any_chunk(n, chunk_size):
     net, x = network(), inputs(n)
-    flat = Flat(net)
+    flat = FlatParameters(net)
     values, J = flat.linearized(x, chunk_size=chunk_size)
     assert J.shape == (n, 3, flat.size) and not J.requires_grad and not values.requires_grad
     torch.testing.assert_close(J, by_differences(net, flat, x), rtol=0, atol=1e-8)
@@ -51,7 +51,7 @@ def test_jacobians_are_those_of_differences_at_any_chunk(n, chunk_size):
 
 def test_one_sample_and_many_give_the_same_derivatives():
     net, x = network(), inputs()
-    flat = Flat(net)
+    flat = FlatParameters(net)
     together = flat.linearized(x)[1]
     for i in range(len(x)):
         torch.testing.assert_close(flat.linearized(x[i : i + 1])[1][0], together[i])
@@ -59,7 +59,7 @@ def test_one_sample_and_many_give_the_same_derivatives():
 
 def test_derivatives_can_be_asked_for_elsewhere_without_moving_the_network():
     net, x = network(), inputs()
-    flat = Flat(net)
+    flat = FlatParameters(net)
     before = flat.vector()
     elsewhere = before + 0.1
     J = flat.linearized(x, at=elsewhere)[1]
@@ -72,7 +72,7 @@ def test_derivatives_can_be_asked_for_elsewhere_without_moving_the_network():
 
 def test_gradients_of_one_number_a_sample():
     net, x = network(), inputs()
-    flat = Flat(net)
+    flat = FlatParameters(net)
     values, J = flat.linearized(x)
     V = torch.randn(7, 3, dtype=torch.float64)
     torch.testing.assert_close(flat.gradients(x, lambda f, v: f @ v, V), torch.einsum("nc,ncd->nd", V, J))
@@ -86,8 +86,8 @@ def test_modes_and_statistics_are_put_back():
     net.train()
     net[3].eval()
     statistics = net[1].running_mean.clone()
-    Flat(net).linearized(x)
-    Flat(net).linearized(x[:1])
+    FlatParameters(net).linearized(x)
+    FlatParameters(net).linearized(x[:1])
     assert net.training and net[1].training and not net[3].training
     assert torch.equal(net[1].running_mean, statistics)
     assert all(p.grad is None for p in net.parameters())
@@ -96,7 +96,7 @@ def test_modes_and_statistics_are_put_back():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_vector_written_is_the_vector_read(dtype):
     net = network(dtype)
-    flat = Flat(net)
+    flat = FlatParameters(net)
     kept = dict(net.named_parameters())
     vector = torch.arange(flat.size, dtype=dtype)
     flat.write(vector)
@@ -110,13 +110,13 @@ def test_frozen_parameters_are_left_out_and_layers_can_be_chosen():
     net = network()
     net[0].bias.requires_grad_(False)
     assert trainable(net) == ("0.weight", "1.weight", "1.bias", "4.weight")
-    assert Flat(net, ["4", "1.bias"]).names == ("1.bias", "4.weight")
-    assert Flat(net, ["4"]).size == 18
+    assert FlatParameters(net, ["4", "1.bias"]).names == ("1.bias", "4.weight")
+    assert FlatParameters(net, ["4"]).size == 18
     for layers in (["0.bias"], ["5"], ["1.b"]):
         with pytest.raises(rm.InputError, match=r"layers.*4\.weight"):
-            Flat(net, layers)
+            FlatParameters(net, layers)
     with pytest.raises(rm.InputError, match="unfreeze"):
-        Flat(net.requires_grad_(False))
+        FlatParameters(net.requires_grad_(False))
 
 
 class Pair(nn.Module):
@@ -134,7 +134,7 @@ class Pair(nn.Module):
 )
 def test_a_network_that_cannot_answer_the_batch_is_refused(net, n):
     with pytest.raises(rm.InputError, match="expected"):
-        Flat(net.double()).linearized(inputs(n))
+        FlatParameters(net.double()).linearized(inputs(n))
 
 
 def test_bad_batches_are_refused_at_the_door():

@@ -8,7 +8,7 @@ import remanence as rm
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from remanence.deep.online.information import nothing_learned  # noqa: E402
+from remanence.deep.online.information import prior_information  # noqa: E402
 
 SIZES = (1, 5, 3, 12, 1, 4)
 
@@ -92,10 +92,10 @@ def test_directions_that_no_sample_shows_keep_their_weights_however_long_the_res
     rng = np.random.default_rng(0)
     shown = rng.standard_normal((2, 6))
     unseen = np.linalg.svd(shown)[2][2:]
-    memory, W, truth = nothing_learned(6, 1.0), np.zeros((6, 1)), rng.standard_normal((6, 1))
+    memory, W, truth = prior_information(6, 1.0), np.zeros((6, 1)), rng.standard_normal((6, 1))
     for _ in range(4000):
         X = rng.standard_normal((1, 2)) @ shown
-        memory, change = memory.learned(X, X @ truth - X @ W, forget)
+        memory, change = memory.updated(X, X @ truth - X @ W, forget)
         W = W + change
     np.testing.assert_allclose(shown @ W, shown @ truth, atol=1e-9)
     assert np.abs(unseen @ W).max() < 1e-6

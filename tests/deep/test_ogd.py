@@ -155,7 +155,7 @@ def test_a_full_memory_keeps_the_strongest_directions_and_counts_the_rest():
         guard.absorb([x[:2], x[2:7]])
     with pytest.warns(UserWarning, match="raise rank"):
         report = guard.absorb([x[7:]])
-    _, J = rm.deep.nn.flat_parameters.Flat(net).linearized(x)
+    _, J = rm.deep.nn.flat_parameters.FlatParameters(net).linearized(x)
     energy = float(J.square().sum())
     assert report.rank == 9 and guard.capacity() == {"parameters": 1.0} and report.rows == 24
     basis = guard.state_dict()["directions"].T

@@ -183,7 +183,7 @@ def test_every_process_of_a_distributed_run_learns_what_all_of_them_saw(monkeypa
     seen = theirs._memory.spectrum
     told = [torch.tensor([4.0, seen.rank, seen.dropped]), torch.from_numpy(seen.rows())]
     memory = rm.deep.guards.gradient_memory
-    monkeypatch.setattr(memory, "everyones", lambda tensor, device: [tensor, told.pop(0)])
+    monkeypatch.setattr(memory, "all_gather", lambda tensor, device: [tensor, told.pop(0)])
     mine._distributed = True
     report = mine.absorb([x[:2]])
     assert report.rows == 8 and not told
@@ -213,7 +213,7 @@ REFUSED = {
     "a label too high": (lambda net: rm.deep.OGD(net, of="label").absorb([(draw(2, 6), [0, 3])]), "labels from 0 to 2"),
     "a label below 0": (lambda net: rm.deep.OGD(net, of="loss").absorb([(draw(2, 6), [-100, 1])]), "got -100 to 1"),
     "labels too few": (lambda net: rm.deep.OGD(net, of="label").absorb([(draw(2, 6), [0])]), "got .1,. of torch.int64"),
-    "targets as labels": (lambda net: rm.deep.OGD(net, of="label").absorb([(draw(2, 6), draw(2, 3))]), "whole-number"),
+    "targets as labels": (lambda net: rm.deep.OGD(net, of="label").absorb([(draw(2, 6), draw(2, 3))]), "integer labels"),
     "targets of another width": (lambda net: rm.deep.OGD(net, of="loss").absorb([(draw(2, 6), draw(2, 2))]), "2, 3"),
     "text as labels": (lambda net: rm.deep.OGD(net, of="label").absorb([(draw(2, 6), ["a", "b"])]), "labels as a"),
     "a function of no number": (

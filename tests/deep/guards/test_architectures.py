@@ -175,5 +175,5 @@ REFUSED = {
 @pytest.mark.parametrize("kind", REFUSED)
 @pytest.mark.parametrize("make", GUARDS)
 def test_refused_by_name(kind, make):
-    with pytest.raises(rm.InputError, match="no rule keeps"):
+    with pytest.raises(rm.InputError, match="no rule protects"):
         GUARDS[make](REFUSED[kind]())

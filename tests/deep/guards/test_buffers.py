@@ -25,7 +25,7 @@ class Centred(nn.Module):
         self.how = how
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("seen", torch.zeros((), dtype=torch.long))
-        self.register_buffer("calls", torch.zeros((), dtype=torch.long))  # never looked at while answering
+        self.register_buffer("calls", torch.zeros((), dtype=torch.long))  # never looked at while eval_mode
 
     def forward(self, x):
         if self.training:

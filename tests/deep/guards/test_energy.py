@@ -55,9 +55,9 @@ def test_the_fewest_directions_that_hold_the_energy_are_protected(energy, rows):
     spectrum = torch.logspace(0, -4, 12, dtype=torch.float64)
     for task in range(2):
         X = rows(20, 12, seed=task) * spectrum
-        old = guard._memory.restraints["linear"].basis[0] if task else torch.zeros(12, 0, dtype=torch.float64)
+        old = guard._memory.directions["linear"].basis[0] if task else torch.zeros(12, 0, dtype=torch.float64)
         guard.absorb([X])
-        U = guard._memory.restraints["linear"].basis[0]
+        U = guard._memory.directions["linear"].basis[0]
         assert (U.T @ U - torch.eye(U.shape[1], dtype=torch.float64)).abs().max() < 1e-14
         outside = lambda V, X=X: float((X - X @ V @ V.T).square().sum() / X.square().sum())
         assert outside(U) <= 1 - energy + 1e-12

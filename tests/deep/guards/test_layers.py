@@ -241,15 +241,17 @@ def test_a_stream_of_batches_is_used_once_and_let_go(rows):
 def test_many_rows_are_folded_in_pieces(rows, monkeypatch):
     """A convolution makes thousands of rows of one image: they are never in float64 all at once."""
     from remanence.deep.guards import input_recorder as watching
-    from remanence.deep.nn.layers import Matrix
+    from remanence.deep.nn.layers import WeightMatrix
 
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(2, 4, 3, groups=2), nn.Flatten(), nn.Linear(64, 2)).double()
     whole = rm.deep.GradientProjection(net)
     whole.absorb([rows(3, 2, 6, 6)])
-    pieces, completed = [], Matrix.completed
+    pieces, completed = [], WeightMatrix.completed
     monkeypatch.setattr(watching, "FOLD_AT_ONCE", 10)
-    monkeypatch.setattr(Matrix, "completed", lambda self, part: pieces.append(part.shape[1]) or completed(self, part))
+    monkeypatch.setattr(
+        WeightMatrix, "completed", lambda self, part: pieces.append(part.shape[1]) or completed(self, part)
+    )
     cut = rm.deep.GradientProjection(net)
     cut.absorb([rows(3, 2, 6, 6)])
     assert pieces == [10, 10, 10, 10, 8, 3]

@@ -55,7 +55,7 @@ def test_absorbing_under_autocast_takes_features_in_full_precision(mlp, rows):
     plain.absorb([x])
     with torch.autocast("cpu", torch.bfloat16):
         guard.absorb([x])
-    same = [torch.equal(guard._memory.restraints[n].basis, plain._memory.restraints[n].basis) for n in ("0", "2", "4")]
+    same = [torch.equal(guard._memory.directions[n].basis, plain._memory.directions[n].basis) for n in ("0", "2", "4")]
     assert all(same)
 
 

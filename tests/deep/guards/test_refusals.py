@@ -23,7 +23,7 @@ class Recurrent(nn.Module):
 @pytest.mark.parametrize("make", GUARDS)
 def test_parameters_that_no_rule_keeps_are_named_with_the_choices(make, rows, moved, answers, learn):
     net = Recurrent().double()
-    with pytest.raises(rm.InputError, match=r"no rule keeps offset, rnn\.weight_ih_l0.*frozen=.*free=.*'rnn\.\*'"):
+    with pytest.raises(rm.InputError, match=r"no rule protects offset, rnn\.weight_ih_l0.*frozen=.*free=.*'rnn\.\*'"):
         make(net)
     guard = make(net, frozen=["rnn.*", "offset"])
     x = rows(1, 3, 4)
@@ -41,9 +41,9 @@ def test_what_becomes_trainable_later_is_refused_before_it_can_leak(make, rows):
     guard = make(net)
     guard.absorb([rows(1, 3, 4)])
     net.rnn.requires_grad_(True)
-    with pytest.raises(rm.InputError, match="no rule keeps rnn"), guard.protect(optim.SGD(net.parameters())):
+    with pytest.raises(rm.InputError, match="no rule protects rnn"), guard.protect(optim.SGD(net.parameters())):
         pass
-    with pytest.raises(rm.InputError, match="no rule keeps rnn"):
+    with pytest.raises(rm.InputError, match="no rule protects rnn"):
         guard.absorb([rows(1, 3, 4)])
     assert guard.report().tasks == 1
 
@@ -78,8 +78,8 @@ MODELS = {
     "a table that rescales": (lambda: nn.Embedding(5, 2, max_norm=1.0), {}, "max_norm"),
     "no size yet": (lambda: nn.LazyLinear(3), {}, "no size yet; run one batch"),
     "complex": (lambda: nn.Linear(2, 2, dtype=torch.complex64), {}, "real parameters"),
-    "another forward": (overridden, {}, r"no rule keeps 1\.weight, 1\.bias"),
-    "weight norm": (lambda: nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)), {}, "no rule keeps"),
+    "another forward": (overridden, {}, r"no rule protects 1\.weight, 1\.bias"),
+    "weight norm": (lambda: nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)), {}, "no rule protects"),
 }
 
 

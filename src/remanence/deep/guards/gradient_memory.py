@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from remanence.arrays import Array
-from remanence.deep.guards.input_recorder import everyones
+from remanence.deep.nn.distributed import all_gather
 from remanence.errors import InputError
 from remanence.memory.long_rows import absorbed_rows
 from remanence.memory.truncated_svd import Spectrum, no_spectrum
@@ -33,14 +33,14 @@ class GradientMemory:
     anchor: Array  # (r,) K (M2)
     tasks: int = 0
     rows: int = 0  # gradients seen
-    held: dict[str, Tensor] = field(default_factory=dict)
+    frozen: dict[str, Tensor] = field(default_factory=dict)
 
 
-def nothing_absorbed(size: int) -> GradientMemory:
+def empty_gradient_memory(size: int) -> GradientMemory:
     return GradientMemory(no_spectrum(size, 0), np.zeros(0))
 
 
-def spectrum_of(rows: Iterable[Tensor], size: int, rank: int) -> tuple[Spectrum, int]:
+def gradient_spectrum(rows: Iterable[Tensor], size: int, rank: int) -> tuple[Spectrum, int]:
     """The `rank` strongest directions of gradients (n, D) that come in pieces, and how many there were (M1)."""
     spectrum, count = no_spectrum(size, 0), 0
     waiting: list[Tensor] = []
@@ -53,7 +53,7 @@ def spectrum_of(rows: Iterable[Tensor], size: int, rank: int) -> tuple[Spectrum,
     return (absorbed_rows(spectrum, torch.cat(waiting).numpy(), rank) if waiting else spectrum), count
 
 
-def joined(spectrum: Spectrum, others: list[Spectrum], rank: int) -> Spectrum:
+def merge_spectra(spectrum: Spectrum, others: list[Spectrum], rank: int) -> Spectrum:
     """Several spectra as one, cut to the `rank` strongest directions."""
     for other in others:
         if spectrum.rank:
@@ -64,19 +64,19 @@ def joined(spectrum: Spectrum, others: list[Spectrum], rank: int) -> Spectrum:
     return spectrum
 
 
-def of_all_processes(mine: Spectrum, rows: int, device: torch.device) -> tuple[list[Spectrum], int]:
+def gather_spectra(mine: Spectrum, rows: int, device: torch.device) -> tuple[list[Spectrum], int]:
     """What every process of a distributed run saw, and how many gradients in all, the same on each of them."""
-    told = everyones(torch.tensor([rows, mine.rank, mine.dropped], dtype=torch.float64), device)
+    told = all_gather(torch.tensor([rows, mine.rank, mine.dropped], dtype=torch.float64), device)
     room = torch.zeros(max(int(rank) for _, rank, _ in told), mine.basis.shape[0], dtype=torch.float64)
     room[: mine.rank] = torch.from_numpy(mine.rows())
     found = []
-    for theirs, (_, rank, dropped) in zip(everyones(room, device), told, strict=True):
+    for theirs, (_, rank, dropped) in zip(all_gather(room, device), told, strict=True):
         spectrum = absorbed_rows(no_spectrum(room.shape[1], 0), theirs[: int(rank)].numpy(), int(rank))
         found.append(replace(spectrum, dropped=float(dropped)))
     return found, sum(int(count) for count, _, _ in told)
 
 
-def saved(memory: GradientMemory, shapes: Shapes) -> dict[str, Any]:
+def memory_to_state(memory: GradientMemory, shapes: Shapes) -> dict[str, Any]:
     """The memory as tensors and plain values."""
     return {
         "parameters": {name: list(shape) for name, shape in shapes.items()},
@@ -86,11 +86,13 @@ def saved(memory: GradientMemory, shapes: Shapes) -> dict[str, Any]:
         "directions": torch.from_numpy(np.array(memory.spectrum.basis.T, order="C")),  # (r, D)
         "strength": torch.from_numpy(memory.spectrum.strength.copy()),
         "anchor": torch.from_numpy(memory.anchor.copy()),
-        "held": {name: value.clone() for name, value in memory.held.items()},
+        "held": {name: value.clone() for name, value in memory.frozen.items()},
     }
 
 
-def restored(state: dict[str, Any], shapes: Shapes, needed: set[str], buffers: set[str], bound: int) -> GradientMemory:
+def memory_from_state(
+    state: dict[str, Any], shapes: Shapes, needed: set[str], buffers: set[str], bound: int
+) -> GradientMemory:
     """The memory that `saved` wrote, for a model with the same parameters."""
     theirs = {name: tuple(shape) for name, shape in state["parameters"].items()}
     if theirs != shapes:

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from remanence.deep.guards.layer_guard import ByLayer, LayerGuard
-from remanence.deep.guards.projection.protected_directions import Restraint, restraint
+from remanence.deep.guards.projection.protected_directions import ProtectedDirections, protect_directions
 from remanence.memory.root import Root
 from remanence.memory.subspace import Subspace
 
@@ -35,7 +35,7 @@ class GradientProjection(LayerGuard):
     energy : float, or dict of layer name to float (1 for layers it does not name)
         1 protects every direction old inputs use: old answers stay to rounding. Below 1 it protects the fewest
         directions that hold this share of each layer's input energy; `report()` says how far answers drifted.
-    frozen, free : names or patterns of parameters
+    frozen, free : names or check_patterns of parameters
         `frozen` ones are held after the first task; `free` ones are left to the optimizer, unprotected.
 
     Examples
@@ -76,9 +76,9 @@ class GradientProjection(LayerGuard):
     def _energies(self) -> dict[str, float]:
         return self._for_layers(self.energy, "energy", 1.0, high=np.nextafter(1.0, 2.0), hint="1 keeps every direction")
 
-    def _restrain(self, name: str, roots: list[Root]) -> Restraint:
-        matrix, energy = self._cover.matrices[name], self._energies()[name]
-        old = self._memory.restraints.get(name)
+    def _directions_to_protect(self, name: str, roots: list[Root]) -> ProtectedDirections:
+        matrix, energy = self._roles.matrices[name], self._energies()[name]
+        old = self._memory.directions.get(name)
         # inputs of a float32 network repeat only to its own rounding: finer directions are noise
         tolerance = 16 * float(torch.finfo(matrix.weight.dtype).eps)
         bases = []
@@ -86,8 +86,8 @@ class GradientProjection(LayerGuard):
             known = np.zeros((matrix.shape[2], 0)) if old is None else old.basis[g, :, : old.ranks[g]].numpy()
             basis = Subspace(known).extended_to(root.factor.T, energy, tolerance).basis  # (P1)
             bases.append(torch.from_numpy(np.ascontiguousarray(basis)))
-        return restraint(matrix, bases)
+        return protect_directions(matrix, bases)
 
     @property
-    def _exact(self) -> bool:
+    def _is_exact(self) -> bool:
         return all(e == 1.0 for e in self._energies().values())

@@ -14,17 +14,18 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from remanence.deep.guards.checks.batches import Forward
-from remanence.deep.guards.guard import answering
-from remanence.deep.nn.flat_parameters import Flat, check_output, refusing
+from remanence.deep.nn.eval_mode import eval_mode
+from remanence.deep.nn.flat_parameters import FlatParameters
+from remanence.deep.nn.outputs import as_input_error, check_output
 from remanence.errors import InputError
 
 Score = Callable[[Tensor, Tensor], Tensor]  # outputs (c,) of a sample and what was asked of it → one number
-KINDS = ("logits", "label", "loss")
+CHOICES = ("logits", "label", "loss")
 Of = Literal["logits", "label", "loss"] | Score
 AT_ONCE = 16_000_000  # numbers of gradients that are worked out at once
 
 
-class Places(nn.Module):
+class IndexedModel(nn.Module):
     """A model as a function of places in one batch, in the user's own way of calling it."""
 
     def __init__(self, model: nn.Module, inputs: Any, forward: Forward) -> None:
@@ -40,16 +41,16 @@ def gradient_rows(model: nn.Module, names: tuple[str, ...], batch: Any, forward:
     """The gradients of a batch by the named parameters, piece by piece, (rows, D) in float64 on the CPU."""
     inputs, asked = (batch, None) if of == "logits" else _pair(batch)
     n = _length(inputs)
-    with answering(model), refusing(tree_leaves(inputs)[0]):
+    with eval_mode(model), as_input_error(tree_leaves(inputs)[0]):
         answers = check_output(forward(model, inputs), n)
-    aims = None if of == "logits" else _aims(asked, answers, of)
-    flat = Flat(Places(model, inputs, forward), names=[f"model.{name}" for name in names])
-    rows_each = answers.shape[1] if aims is None else 1
+    targets = None if of == "logits" else _check_targets(asked, answers, of)
+    flat = FlatParameters(IndexedModel(model, inputs, forward), names=[f"model.{name}" for name in names])
+    rows_each = answers.shape[1] if targets is None else 1
     for places in torch.split(torch.arange(n), max(1, AT_ONCE // (rows_each * flat.size))):
-        if aims is None:
+        if targets is None:
             rows = flat.linearized(places)[1].flatten(0, 1)
         else:
-            rows = flat.gradients(places, _score(of, aims), aims[places])
+            rows = flat.gradients(places, _score(of, targets), targets[places])
         rows = rows.to("cpu", torch.float64)
         if not torch.isfinite(rows).all():
             raise InputError(
@@ -79,39 +80,40 @@ def _length(inputs: Any) -> int:
     return int(leaves[0].shape[0])
 
 
-def _aims(asked: Any, answers: Tensor, of: Of) -> Tensor:
+def _check_targets(asked: Any, answers: Tensor, of: Of) -> Tensor:
     """What was asked of each sample, looked at."""
     try:
-        aims = torch.as_tensor(asked, device=answers.device)
+        targets = torch.as_tensor(asked, device=answers.device)
     except (TypeError, ValueError, RuntimeError):
         raise InputError(f"expected labels as a tensor or an array, got {type(asked).__name__}") from None
     n, c = answers.shape
-    whole = not (aims.is_floating_point() or aims.is_complex() or aims.dtype == torch.bool)
+    whole = not (targets.is_floating_point() or targets.is_complex() or targets.dtype == torch.bool)
     if callable(of):
-        if not aims.dim() or len(aims) != n:
-            raise InputError(f"expected something for each of the {n} samples, got {tuple(aims.shape)}")
-    elif whole and aims.shape == (n,):
-        if int(aims.min()) < 0 or int(aims.max()) >= c:
+        if not targets.dim() or len(targets) != n:
+            raise InputError(f"expected something for each of the {n} samples, got {tuple(targets.shape)}")
+    elif whole and targets.shape == (n,):
+        if int(targets.min()) < 0 or int(targets.max()) >= c:
             raise InputError(
-                f"expected labels from 0 to {c - 1}, one for each output, got {int(aims.min())} to {int(aims.max())}"
+                f"expected labels from 0 to {c - 1}, one for each output, "
+                f"got {int(targets.min())} to {int(targets.max())}"
             )
-        aims = aims.long()
-    elif of == "label" or not aims.is_floating_point() or aims.shape != (n, c):
-        targets = "" if of == "label" else f", or real targets ({n}, {c})"
-        raise InputError(f"expected whole-number labels ({n},){targets}, got {tuple(aims.shape)} of {aims.dtype}")
+        targets = targets.long()
+    elif of == "label" or not targets.is_floating_point() or targets.shape != (n, c):
+        real = "" if of == "label" else f", or real targets ({n}, {c})"
+        raise InputError(f"expected integer labels ({n},){real}, got {tuple(targets.shape)} of {targets.dtype}")
     else:
-        aims = aims.to(answers.dtype)
-        if not torch.isfinite(aims).all():
+        targets = targets.to(answers.dtype)
+        if not torch.isfinite(targets).all():
             raise InputError("the targets hold NaN or infinity; drop or impute those samples before absorbing")
-    return aims
+    return targets
 
 
-def _score(of: Of, aims: Tensor) -> Score:
+def _score(of: Of, targets: Tensor) -> Score:
     if callable(of):
         return of
     if of == "label":
         return lambda outputs, label: outputs.gather(0, label[None])[0]
-    if aims.is_floating_point():
+    if targets.is_floating_point():
         return lambda outputs, target: (outputs - target).square().sum() / 2
     return lambda outputs, label: nn.functional.cross_entropy(outputs[None], label[None])
 

@@ -6,12 +6,10 @@ A guard is attached by hooks around the step, for the time of a `with` block, an
 exception; the parameters are then put right once more, whatever the optimizer had done.
 """
 
-import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from types import MethodType
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -19,14 +17,15 @@ from torch import nn
 
 from remanence.deep.guards.checks.batches import Forward, call_model
 from remanence.deep.guards.checks.second_weights import (
-    WithoutGradients,
-    switches,
-    warn_of_averages,
-    warn_of_hidden_modes,
-    warn_of_train_mode,
+    UntrainedParameters,
+    is_schedule_free,
+    warn_about_averages,
+    warn_about_hidden_modes,
+    warn_about_train_mode,
 )
-from remanence.deep.guards.parameter_roles import matches, wrappings
-from remanence.deep.guards.projection.guarded_steps import GuardedSteps, Keeper, each, full_precision
+from remanence.deep.guards.parameter_roles import matches
+from remanence.deep.guards.projection.guarded_steps import GuardedSteps, StepProjector, call_each
+from remanence.deep.nn.wrappers import wrapper_chain
 from remanence.errors import InputError
 
 
@@ -36,13 +35,13 @@ class Guard(ABC):
     def __init__(self, model: nn.Module) -> None:
         if not isinstance(model, nn.Module):
             raise InputError(f"expected a torch.nn.Module, got {type(model).__name__}")
-        layers = wrappings(model)
+        layers = wrapper_chain(model)
         self.model = layers[-1]
         self._distributed = any(isinstance(layer, nn.parallel.DistributedDataParallel) for layer in layers)
         self._free: tuple[str, ...]  # patterns of parameters that are not protected
         self._memory: Any  # a frozen value with the number of its tasks; every absorb makes another
-        self._looked: Any = None  # the memory that averaged copies were last looked for with
-        self._blocks: list[tuple[list[Keeper], ExitStack, tuple[torch.optim.Optimizer, ...]]] = []
+        self._checked_memory: Any = None  # the memory that averaged copies were last looked for with
+        self._blocks: list[tuple[list[StepProjector], ExitStack, tuple[torch.optim.Optimizer, ...]]] = []
 
     @contextmanager
     def protect(self, *optimizers: torch.optim.Optimizer) -> Iterator[None]:
@@ -65,24 +64,24 @@ class Guard(ABC):
         """
         self._check_optimizers(optimizers)
         with ExitStack() as hooks:
-            keepers = self._attach(hooks, optimizers)
-            others = WithoutGradients(self._without_rule())
-            steps = GuardedSteps(keepers, says=not any(map(switches, optimizers)))  # to switch is to move
-            self._look_around(optimizers)
+            projectors = self._attach(hooks, optimizers)
+            others = UntrainedParameters(self._untrained_parameters())
+            steps = GuardedSteps(projectors, warns=not any(map(is_schedule_free, optimizers)))  # to switch is to move
+            self._warn_at_start(optimizers)
             # a step that dies half-way (a closure that raises) has moved parameters that no hook saw: put them right
-            hooks.callback(each, keepers, "settle")
-            self._blocks.append((keepers, hooks, optimizers))
+            hooks.callback(call_each, projectors, "finalize")
+            self._blocks.append((projectors, hooks, optimizers))
             hooks.callback(self._blocks.pop)
             for optimizer in optimizers:
                 hooks.callback(optimizer.register_step_pre_hook(steps.before).remove)
                 hooks.callback(optimizer.register_step_post_hook(steps.after).remove)
                 if isinstance(optimizer, torch.optim.LBFGS):
-                    hooks.callback(optimizer.register_step_pre_hook(_leaning(keepers)).remove)
+                    hooks.callback(optimizer.register_step_pre_hook(_with_projected_gradients(projectors)).remove)
             yield
             steps.finish()
             others.finish()
             if self._memory.tasks:
-                warn_of_train_mode(optimizers)
+                warn_about_train_mode(optimizers)
 
     @property
     @abstractmethod
@@ -106,27 +105,27 @@ class Guard(ABC):
         """Go on exactly where `state_dict` was taken; the model's own weights are loaded by the user."""
 
     @abstractmethod
-    def _attach(self, hooks: ExitStack, optimizers: tuple[torch.optim.Optimizer, ...]) -> "list[Keeper]":
+    def _attach(self, hooks: ExitStack, optimizers: tuple[torch.optim.Optimizer, ...]) -> "list[StepProjector]":
         """What puts parameters right after each step; hooks to undo go on the stack."""
 
     @abstractmethod
-    def _room(self, theirs: set[int]) -> bool:
+    def _can_learn(self, theirs: set[int]) -> bool:
         """Whether any of the parameters with these ids can still move."""
 
-    def _without_rule(self) -> dict[str, nn.Parameter]:
+    def _untrained_parameters(self) -> dict[str, nn.Parameter]:
         """Parameters that are neither held nor free; nothing is held before the first absorb."""
         named = self.model.named_parameters() if self._memory.tasks else ()
-        return {n: p for n, p in named if n not in self._memory.held and not matches(n, self._free)}
+        return {n: p for n, p in named if n not in self._memory.frozen and not matches(n, self._free)}
 
-    def _look_around(self, optimizers: tuple[torch.optim.Optimizer, ...]) -> None:
+    def _warn_at_start(self, optimizers: tuple[torch.optim.Optimizer, ...]) -> None:
         """Warn of what defeats a block, where it can be noticed when the block begins."""
         if not self._memory.tasks:
             return
-        warn_of_hidden_modes(optimizers)
-        if self._looked is not self._memory:
-            self._looked = self._memory
-            warn_of_averages(self.model)
-        if not self._room(_ids(optimizers)):
+        warn_about_hidden_modes(optimizers)
+        if self._checked_memory is not self._memory:
+            self._checked_memory = self._memory
+            warn_about_averages(self.model)
+        if not self._can_learn(_ids(optimizers)):
             warnings.warn(
                 "nothing that the optimizers hold can move: every direction is protected, held or frozen, so this "
                 "block will learn nothing; make the model wider, absorb fewer inputs, or protect less (energy below 1, "
@@ -135,10 +134,10 @@ class Guard(ABC):
                 stacklevel=4,
             )
 
-    def _renew(self) -> None:
+    def _reattach(self) -> None:
         """Call this when the memory has changed: a block that is open protects what is in it from now on."""
-        for keepers, hooks, optimizers in self._blocks:
-            keepers[:] = self._attach(hooks, optimizers)
+        for projectors, hooks, optimizers in self._blocks:
+            projectors[:] = self._attach(hooks, optimizers)
 
     def _check_optimizers(self, optimizers: tuple[torch.optim.Optimizer, ...]) -> None:
         if not optimizers or not all(isinstance(o, torch.optim.Optimizer) for o in optimizers):
@@ -159,75 +158,27 @@ def _ids(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
     return {id(p) for o in optimizers for group in o.param_groups for p in group["params"]}
 
 
-def _leaning(keepers: list[Keeper]) -> Callable[..., Any]:
+def _with_projected_gradients(projectors: list[StepProjector]) -> Callable[..., Any]:
     """LBFGS learns the curvature along its own path: it must see only gradients along which it will really move.
 
     (The step is still projected afterwards, and that alone is what protects; this is what lets LBFGS go downhill.)
     """
 
-    def lean(_: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def pre_hook(_: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         if closure is None:
             return None  # the optimizer itself says what is missing
 
-        def leaning() -> Any:
+        def projected_closure() -> Any:
             loss = closure()
-            each(keepers, "lean")
+            call_each(projectors, "project_gradient")
             return loss
 
         if len(args) > 1:
-            return (args[0], leaning), kwargs
-        return args, {**kwargs, "closure": leaning}
+            return (args[0], projected_closure), kwargs
+        return args, {**kwargs, "closure": projected_closure}
 
-    return lean
-
-
-@contextmanager
-def answering(model: nn.Module) -> Iterator[None]:
-    """The model as it answers: eval mode, no gradients, its own precision; every module's own mode comes back.
-
-    Hooks must see every call, so compiled parts run as they are written and transformers take no short cut.
-    """
-    modes = {module: module.training for module in model.modules()}
-    short_cuts = torch.backends.mha.get_fastpath_enabled()
-    try:
-        for module in modes:  # not model.eval(): a module may do more than that there
-            module.training = False
-        torch.backends.mha.set_fastpath_enabled(False)
-        with torch.no_grad(), full_precision(), _uncompiled():
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(short_cuts)
-        for module, mode in modes.items():
-            module.training = mode
-
-
-def _uncompiled() -> AbstractContextManager[Any]:
-    """Compiled parts run as they are written; without the compiler, seconds to import, there are none."""
-    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
-
-
-def steadied(norms: Iterable[nn.Module], hooks: ExitStack) -> None:
-    """Norms answer with their running statistics until the stack is left, whatever train() and eval() are called.
-
-    Then each gets the mode that was asked of it last. (A hook would not be seen by a model compiled before.)
-    """
-    asked = {norm: norm.training for norm in norms}
-
-    def train(norm: nn.Module, mode: bool = True) -> nn.Module:
-        asked[norm] = mode
-        return norm
-
-    def leave(norm: nn.Module) -> None:
-        del vars(norm)["train"]
-        norm.training = asked[norm]
-
-    for norm in asked:
-        if "train" in vars(norm):  # held by a block around this one
-            continue
-        norm.training = False
-        vars(norm)["train"] = MethodType(train, norm)
-        hooks.callback(leave, norm)
+    return pre_hook
 
 
 def check_saved(state: Any, kind: str) -> dict[str, Any]:

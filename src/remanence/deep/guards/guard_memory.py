@@ -8,95 +8,97 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from remanence.deep.guards.input_recorder import Watch
-from remanence.deep.guards.parameter_roles import Cover, held_value
-from remanence.deep.guards.projection.protected_directions import Restraint
+from remanence.deep.guards.input_recorder import InputRecorder
+from remanence.deep.guards.parameter_roles import ParameterRoles, copy_to_cpu
+from remanence.deep.guards.projection.protected_directions import ProtectedDirections
 from remanence.errors import InputError
 from remanence.memory.root import Root
 
 
 @dataclass(frozen=True)
-class Memory:
+class GuardMemory:
     """What a guard remembers after the tasks so far."""
 
     tasks: int = 0
-    restraints: dict[str, Restraint] = field(default_factory=dict)
+    directions: dict[str, ProtectedDirections] = field(default_factory=dict)
     roots: dict[str, list[Root]] = field(default_factory=dict)  # of all inputs so far, with the answers given then
     rows: dict[str, int] = field(default_factory=dict)
-    held: dict[str, Tensor] = field(default_factory=dict)
+    frozen: dict[str, Tensor] = field(default_factory=dict)
     table_rows: dict[str, Tensor] = field(default_factory=dict)  # which rows of a table old tasks looked up
     table_values: dict[str, Tensor] = field(default_factory=dict)
 
 
-def extended(old: Memory, seen: Watch, restraints: dict[str, Restraint]) -> Memory:
+def add_task(old: GuardMemory, recorded: InputRecorder, directions: dict[str, ProtectedDirections]) -> GuardMemory:
     """The memory with one task more, at the weights of now."""
-    cover, roots = seen.cover, dict(old.roots)
-    for name, found in seen.roots.items():
+    roles, roots = recorded.roles, dict(old.roots)
+    for name, found in recorded.roots.items():
         mine = old.roots.get(name)
         roots[name] = found if mine is None else [a.merged(b) for a, b in zip(mine, found, strict=True)]
-    by_name = {n for n in cover.held if n not in cover.norm_of and n not in cover.read}
-    called = {n for n, norm in cover.norm_of.items() if seen.called[norm]} | {
-        n for n, read in seen.read.items() if read
+    by_name = {n for n in roles.frozen if n not in roles.norm_of and n not in roles.read}
+    called = {n for n, norm in roles.norm_of.items() if recorded.called[norm]} | {
+        n for n, read in recorded.read.items() if read
     }
-    used = {n: looked | old.table_rows.get(n, looked) for n, looked in seen.looked_up.items()}
+    used = {n: looked | old.table_rows.get(n, looked) for n, looked in recorded.looked_up.items()}
     return replace(
         old,
         tasks=old.tasks + 1,
-        restraints=old.restraints | restraints,
+        directions=old.directions | directions,
         roots=roots,
-        rows=old.rows | {name: old.rows.get(name, 0) + n for name, n in seen.rows.items()},
-        held={n: held_value(t) for n, t in cover.held.items() if n in by_name | called | old.held.keys()},
+        rows=old.rows | {name: old.rows.get(name, 0) + n for name, n in recorded.rows.items()},
+        frozen={n: copy_to_cpu(t) for n, t in roles.frozen.items() if n in by_name | called | old.frozen.keys()},
         table_rows=used,
-        table_values={n: held_value(cover.tables[n].weight)[rows] for n, rows in used.items()},
+        table_values={n: copy_to_cpu(roles.tables[n].weight)[rows] for n, rows in used.items()},
     )
 
 
-def moved(memory: Memory, cover: Cover) -> Iterator[str]:
+def moved_names(memory: GuardMemory, roles: ParameterRoles) -> Iterator[str]:
     """The names of all that is no longer what the memory holds."""
-    for name, kept in memory.restraints.items():
-        if kept.moved(cover.matrices[name]):
+    for name, kept in memory.directions.items():
+        if kept.moved(roles.matrices[name]):
             yield name
-    for name, value in memory.held.items():
-        if name not in cover.read and not same(cover.held[name], value):
+    for name, value in memory.frozen.items():
+        if name not in roles.read and not equals(roles.frozen[name], value):
             yield name
     for name, used in memory.table_rows.items():
-        if not same(cover.tables[name].weight[used.to(cover.tables[name].weight.device)], memory.table_values[name]):
+        if not equals(roles.tables[name].weight[used.to(roles.tables[name].weight.device)], memory.table_values[name]):
             yield name
 
 
-def changed_buffers(memory: Memory, cover: Cover) -> list[str]:
+def changed_buffers(memory: GuardMemory, roles: ParameterRoles) -> list[str]:
     """The held buffers of the user's own modules that are no longer what they were."""
-    values = {n: value for n, value in memory.held.items() if n in cover.read and cover.held[n].shape == value.shape}
-    return [n for n, value in values.items() if not same(cover.held[n], value)]
+    values = {
+        n: value for n, value in memory.frozen.items() if n in roles.read and roles.frozen[n].shape == value.shape
+    }
+    return [n for n, value in values.items() if not equals(roles.frozen[n], value)]
 
 
-def same(tensor: Tensor, value: Tensor) -> bool:
+def equals(tensor: Tensor, value: Tensor) -> bool:
     return torch.equal(tensor.detach().cpu(), value.to(tensor.dtype))
 
 
-def replaced(memory: Memory, before: Cover, now: Cover) -> list[str]:
+def missing_names(memory: GuardMemory, before: ParameterRoles, now: ParameterRoles) -> list[str]:
     """What the memory holds and the model no longer has, or not in the same shape."""
-    modules = {n: before.matrices[n].module for n in memory.restraints}
+    modules = {n: before.matrices[n].module for n in memory.directions}
     kept = [n for n, m in now.matrices.items() if n in modules and m.module is modules[n]]
-    gone = [n for n, r in memory.restraints.items() if n not in kept or now.matrices[n].shape != r.shape]
-    held = {n: value for n, value in memory.held.items() if n not in now.read}  # a buffer may grow: a cache, say
-    gone += [n for n, value in held.items() if n not in now.held or now.held[n].shape != value.shape]
+    gone = [n for n, r in memory.directions.items() if n not in kept or now.matrices[n].shape != r.shape]
+    held = {n: value for n, value in memory.frozen.items() if n not in now.read}  # a buffer may grow: a cache, say
+    gone += [n for n, value in held.items() if n not in now.frozen or now.frozen[n].shape != value.shape]
     rows = {n: len(table.weight) for n, table in now.tables.items()}
     return gone + [n for n, used in memory.table_rows.items() if rows.get(n) != len(used)]
 
 
-def grown(memory: Memory, cover: Cover, name: str, more: int) -> Memory:
+def grow_outputs(memory: GuardMemory, roles: ParameterRoles, name: str, more: int) -> GuardMemory:
     """The memory of a layer that gets more outputs, whose answers so far are all zero."""
-    if name not in memory.restraints:
+    if name not in memory.directions:
         return memory
-    kept, roots = memory.restraints[name], memory.roots[name]
+    kept, roots = memory.directions[name], memory.roots[name]
     sources = np.r_[np.arange(kept.shape[1]), np.full(more, -1)]
-    bias = cover.matrices[name].module.bias
+    bias = roles.matrices[name].module.bias
     return replace(
         memory,
-        restraints=memory.restraints | {name: replace(kept, answers=nn.functional.pad(kept.answers, (0, 0, 0, more)))},
+        directions=memory.directions | {name: replace(kept, outputs=nn.functional.pad(kept.outputs, (0, 0, 0, more)))},
         roots=memory.roots | {name: [root.with_outputs(sources) for root in roots]},
-        held={n: nn.functional.pad(v, (0, more)) if cover.held[n] is bias else v for n, v in memory.held.items()},
+        frozen={n: nn.functional.pad(v, (0, more)) if roles.frozen[n] is bias else v for n, v in memory.frozen.items()},
     )
 
 
@@ -109,11 +111,11 @@ def drift(roots: list[Root], values: Tensor) -> float:
     return float(np.sqrt(moved / size)) if size else 0.0
 
 
-def saved(memory: Memory) -> dict[str, Any]:
+def memory_to_state(memory: GuardMemory) -> dict[str, Any]:
     """The memory as nested dicts of tensors and numbers."""
     layers: dict[str, dict[str, Any]] = {}
-    for name, kept in memory.restraints.items():
-        layers[name] = {"basis": kept.basis.clone(), "answers": kept.answers.clone(), "rows": memory.rows[name]}
+    for name, kept in memory.directions.items():
+        layers[name] = {"basis": kept.basis.clone(), "answers": kept.outputs.clone(), "rows": memory.rows[name]}
         if kept.strength is not None:
             layers[name]["strength"] = kept.strength.clone()
         for part in ("factor", "target", "rest"):
@@ -122,29 +124,31 @@ def saved(memory: Memory) -> dict[str, Any]:
     return {
         "tasks": memory.tasks,
         "layers": layers,
-        "held": _copies(memory.held),
+        "held": _copies(memory.frozen),
         "table_rows": _copies(memory.table_rows),
         "table_values": _copies(memory.table_values),
     }
 
 
-def restored(state: dict[str, Any], cover: Cover) -> Memory:
+def memory_from_state(state: dict[str, Any], roles: ParameterRoles) -> GuardMemory:
     """The memory that `saved` wrote, for a model of the same layers."""
     try:
-        memory = _unpacked(state)
+        memory = _memory_from_dict(state)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise InputError(f"expected what state_dict returned, got a damaged state ({error!r})") from error
-    for name, kept in memory.restraints.items():
-        mine = cover.matrices[name].shape if name in cover.matrices else None
+    for name, kept in memory.directions.items():
+        mine = roles.matrices[name].shape if name in roles.matrices else None
         if mine != kept.shape:
             raise InputError(
                 f"expected a state of the same model: layer {name} has (groups, outputs, inputs) {kept.shape} there "
                 f"and {mine} here; was a head grown, or another part frozen? Do the same here, then load"
             )
         _check_layer(name, kept, memory.roots[name])
-    known = {n: tuple(t.shape) for n, t in cover.held.items()} | {n: (len(t.weight),) for n, t in cover.tables.items()}
-    theirs = {n: tuple(t.shape) for n, t in (memory.held | memory.table_rows).items() if n not in cover.read}
-    needed = [n for n in cover.held if n not in cover.norm_of and n not in cover.read] if memory.tasks else []
+    known = {n: tuple(t.shape) for n, t in roles.frozen.items()} | {
+        n: (len(t.weight),) for n, t in roles.tables.items()
+    }
+    theirs = {n: tuple(t.shape) for n, t in (memory.frozen | memory.table_rows).items() if n not in roles.read}
+    needed = [n for n in roles.frozen if n not in roles.norm_of and n not in roles.read] if memory.tasks else []
     wrong = [n for n in theirs if known.get(n) != theirs[n]] + [n for n in needed if n not in theirs]
     if wrong:
         raise InputError(
@@ -154,11 +158,11 @@ def restored(state: dict[str, Any], cover: Cover) -> Memory:
     return memory
 
 
-def _check_layer(name: str, kept: Restraint, roots: list[Root]) -> None:
+def _check_layer(name: str, kept: ProtectedDirections, roots: list[Root]) -> None:
     """Refuse numbers that are no memory of a layer: of other shapes, of another kind, or not finite."""
     (g, out, width), r = kept.shape, kept.basis.shape[2]
     parts: dict[str, tuple[Tensor, tuple[int, ...]]] = {"basis": (kept.basis, (g, width, r))}
-    parts["answers"] = (kept.answers, (g, out, r))
+    parts["answers"] = (kept.outputs, (g, out, r))
     if kept.strength is not None:
         parts["strength"] = (kept.strength, (g, 1, r))
     for k, root in enumerate(roots):
@@ -172,18 +176,18 @@ def _check_layer(name: str, kept: Restraint, roots: list[Root]) -> None:
             )
 
 
-def _unpacked(state: dict[str, Any]) -> Memory:
-    restraints, roots, rows = {}, {}, {}
+def _memory_from_dict(state: dict[str, Any]) -> GuardMemory:
+    directions, roots, rows = {}, {}, {}
     for name, layer in state["layers"].items():
         strength = layer.get("strength")
-        restraints[name] = Restraint(
+        directions[name] = ProtectedDirections(
             layer["basis"].clone(), None if strength is None else strength.clone(), layer["answers"].clone()
         )
         parts = [layer[part].numpy() for part in ("factor", "target", "rest")]
         roots[name] = [Root(*(np.array(part[g], order="F") for part in parts)) for g in range(len(layer["basis"]))]
         rows[name] = int(layer["rows"])
     copies = [_copies(state[part]) for part in ("held", "table_rows", "table_values")]
-    return Memory(int(state["tasks"]), restraints, roots, rows, *copies)
+    return GuardMemory(int(state["tasks"]), directions, roots, rows, *copies)
 
 
 def _copies(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ The targets z are the layer's answers at the weights of now: with them the same 
 answers on all it has seen have moved.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -14,90 +14,91 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from remanence.deep.guards.checks.batches import Forward, ask, first_line
-from remanence.deep.guards.guard import answering
-from remanence.deep.guards.parameter_roles import Cover
-from remanence.deep.guards.projection.buffers import buffers_read
-from remanence.deep.nn.layers import Matrix, Watched
+from remanence.deep.guards.checks.batches import Forward, call_checked, check_batches, first_line
+from remanence.deep.guards.parameter_roles import ParameterRoles
+from remanence.deep.guards.projection.buffers import record_buffer_reads
+from remanence.deep.nn.distributed import all_gather, any_process
+from remanence.deep.nn.eval_mode import eval_mode
+from remanence.deep.nn.layers import RecordedModule, WeightMatrix
 from remanence.errors import InputError
 from remanence.memory.root import Root, empty
 
 FOLD_AT_ONCE = 4096  # rows: a convolution makes thousands of one image
 
 
-class Watch:
+class InputRecorder:
     """What the layers and tables of a model saw of a task."""
 
-    def __init__(self, cover: Cover) -> None:
-        self.cover = cover
+    def __init__(self, roles: ParameterRoles) -> None:
+        self.roles = roles
         self.roots: dict[str, list[Root]] = {}
         self.rows: dict[str, int] = {}
         self.looked_up = {
-            n: torch.zeros(len(m.weight), dtype=torch.bool, device="cpu") for n, m in cover.tables.items()
+            n: torch.zeros(len(m.weight), dtype=torch.bool, device="cpu") for n, m in roles.tables.items()
         }
-        self.called = dict.fromkeys(cover.norms, False)
-        self.read = dict.fromkeys(sorted(cover.read), False)
+        self.called = dict.fromkeys(roles.norms, False)
+        self.read = dict.fromkeys(sorted(roles.read), False)
         self.begun = False
         self._values: dict[str, Tensor] = {}
         self._busy = False
 
-    def watch(self, model: nn.Module, batches: Iterable[Any], forward: Forward) -> Any:
+    def record(self, model: nn.Module, batches: Iterable[Any], forward: Forward) -> Any:
         """Run the model over the batches; returns the first batch, for a check afterwards."""
         first = None
-        with ExitStack() as hooks, answering(model):
-            for watched in self.cover.watched:
-                self._hook(hooks, watched.module, self._see_layer(watched))
-            for name, table in self.cover.tables.items():
-                self._hook(hooks, table, self._see_table(name))
-            for name, norm in self.cover.norms.items():
-                self._hook(hooks, norm, self._see_norm(name))
-            read = hooks.enter_context(buffers_read({name: self.cover.places[name] for name in self.read}))
-            for batch in checked(batches):
-                with _outside_vmap():
-                    ask(model, batch, forward)
+        with ExitStack() as hooks, eval_mode(model):
+            for recorded in self.roles.recorded:
+                self._hook(hooks, recorded.module, self._record_layer(recorded))
+            for name, table in self.roles.tables.items():
+                self._hook(hooks, table, self._record_lookup(name))
+            for name, norm in self.roles.norms.items():
+                self._hook(hooks, norm, self._record_norm(name))
+            read = hooks.enter_context(record_buffer_reads({name: self.roles.buffers[name] for name in self.read}))
+            for batch in check_batches(batches):
+                with _explain_vmap_errors():
+                    call_checked(model, batch, forward)
                 self.begun = True
                 first = batch if first is None and self.seen else first
         self.read |= dict.fromkeys(read, True)
         return first
 
-    def _hook(self, hooks: ExitStack, module: nn.Module, see: Any) -> None:
-        hooks.callback(module.register_forward_pre_hook(see, with_kwargs=True).remove)
+    def _hook(self, hooks: ExitStack, module: nn.Module, hook: Any) -> None:
+        hooks.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
 
     @property
     def seen(self) -> bool:
-        """Whether any input reached anything that is watched, or came at all where all is held and nothing watched."""
-        if not (self.cover.matrices or self.cover.tables):
+        """Whether any input reached a recorded module; if nothing is recorded, whether there was any batch."""
+        if not (self.roles.matrices or self.roles.tables):
             return self.begun
         return any(self.rows.values()) or any(bool(used.any()) for used in self.looked_up.values())
 
-    def _see_layer(self, watched: Watched) -> Any:
-        def see(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _record_layer(self, recorded: RecordedModule) -> Any:
+        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if self._busy:  # our own call of an attention module: not the user's data
                 return
             self._busy = True
             try:
-                inputs = watched.rows(*args, **kwargs)
-                for matrix in watched.matrices:
-                    self._fold(self.cover.matrices[self.cover.aliases[matrix.name]], inputs[matrix.name])
+                inputs = recorded.rows(*args, **kwargs)
+                for matrix in recorded.matrices:
+                    self._fold(self.roles.matrices[self.roles.aliases[matrix.name]], inputs[matrix.name])
             finally:
                 self._busy = False
 
-        return see
+        return hook
 
-    def _see_table(self, name: str) -> Any:
-        def see(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _record_lookup(self, name: str) -> Any:
+        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             indices = args[0] if args else kwargs["input"]
             self.looked_up[name][indices.detach().flatten().cpu()] = True
 
-        return see
+        return hook
 
-    def _see_norm(self, name: str) -> Any:
-        def see(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _record_norm(self, name: str) -> Any:
+        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             self.called[name] = True
 
-        return see
+        return hook
 
-    def _fold(self, matrix: Matrix, rows: Tensor) -> None:
+    def _fold(self, matrix: WeightMatrix, rows: Tensor) -> None:
         groups, outputs, inputs = matrix.shape
         if matrix.name not in self.roots:
             self.roots[matrix.name] = [empty(inputs, outputs) for _ in range(groups)]
@@ -116,36 +117,26 @@ class Watch:
                 roots[g] = root.folded(X[g].numpy(), Y[g].numpy(), donate=True)  # (O1)
         self.rows[matrix.name] += rows.shape[1]
 
-    def gathered(self, device: torch.device) -> "Watch":
+    def gathered(self, device: torch.device) -> "InputRecorder":
         """What was seen by all processes of a distributed run together, the same on each of them."""
-        for name, matrix in self.cover.matrices.items():
+        for name, matrix in self.roles.matrices.items():
             groups, outputs, inputs = matrix.shape
             mine = self.roots.get(name) or [empty(inputs, outputs) for _ in range(groups)]
-            rows = sum(int(count) for count in everyones(torch.tensor([self.rows.get(name, 0)], device="cpu"), device))
+            rows = sum(int(count) for count in all_gather(torch.tensor([self.rows.get(name, 0)], device="cpu"), device))
             arrays = [[root.factor, root.target, root.rest] for root in mine]
-            found = [[everyones(torch.from_numpy(np.ascontiguousarray(a)), device) for a in r] for r in arrays]
+            found = [[all_gather(torch.from_numpy(np.ascontiguousarray(a)), device) for a in r] for r in arrays]
             if rows:
                 self.rows[name], self.roots[name] = rows, [_merged(group) for group in found]
-        self.looked_up = {name: _anyones(used, device) for name, used in self.looked_up.items()}
+        self.looked_up = {name: any_process(used, device) for name, used in self.looked_up.items()}
         flags = [self.begun, *self.called.values(), *self.read.values()]
-        self.begun, *flags = _anyones(torch.tensor(flags, device="cpu"), device).tolist()
+        self.begun, *flags = any_process(torch.tensor(flags, device="cpu"), device).tolist()
         self.called = dict(zip(self.called, flags, strict=False))
         self.read = dict(zip(self.read, flags[len(self.called) :], strict=True))
         return self
 
 
-def checked(batches: Any) -> Iterable[Any]:
-    """Something to take batches from, and not one batch that would come apart into rows."""
-    if isinstance(batches, Tensor | Mapping | str) or not isinstance(batches, Iterable):
-        raise InputError(
-            f"expected a list, a DataLoader or another iterable of batches, got {type(batches).__name__}; "
-            "for a single batch pass [batch]"
-        )
-    return batches
-
-
 @contextmanager
-def _outside_vmap() -> Iterator[None]:
+def _explain_vmap_errors() -> Iterator[None]:
     """What torch says of hooks that look at numbers under vmap, as a refusal."""
     try:
         yield
@@ -156,47 +147,6 @@ def _outside_vmap() -> Iterator[None]:
             "expected a model whose layers' inputs can be recorded, got one that calls them under vmap "
             f"({first_line(error)}); call them on the whole batch, or use OGD"
         ) from error
-
-
-@contextmanager
-def together(device: torch.device | None) -> Iterator[None]:
-    """All processes of a distributed run do this or none does; where one fails, the others do not wait for it."""
-    failure = None
-    try:
-        yield
-    except Exception as error:
-        failure = error
-    fine = [] if device is None else everyones(torch.tensor([failure is None], device="cpu").byte(), device)
-    if failure is not None:
-        raise failure
-    if not all(bool(f) for f in fine):
-        raise InputError("another process could not absorb its share, so nothing was absorbed here either; see there")
-
-
-def everyones(mine: Tensor, device: torch.device) -> list[Tensor]:
-    """The same tensor of every process, in the order of their ranks; it travels on the model's device."""
-    import torch.distributed as dist
-
-    local = mine.to(device)
-    parts = [torch.empty_like(local) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, local)
-    return [part.cpu() for part in parts]
-
-
-def as_in_the_first(model: nn.Module) -> None:
-    """Give every process the buffers of the first, as the next training pass of a distributed model would.
-
-    After a step each process has the running statistics of its own last batch, and answers of its own.
-    """
-    import torch.distributed as dist
-
-    for buffer in model.buffers():
-        dist.broadcast(buffer, 0)
-
-
-def _anyones(mine: Tensor, device: torch.device) -> Tensor:
-    """Which flags are set in any process."""
-    return torch.stack(everyones(mine.byte(), device)).amax(0).bool()
 
 
 def _merged(group: list[list[Tensor]]) -> Root:

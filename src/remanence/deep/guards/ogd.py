@@ -19,27 +19,33 @@ import torch
 from torch import Tensor, nn
 
 from remanence.arrays import Array
-from remanence.deep.guards.checks.batches import Forward, ask, call_model
+from remanence.deep.guards.checks.batches import Forward, call_checked, call_model, check_batches
 from remanence.deep.guards.gradient_memory import (
     GradientMemory,
-    joined,
-    nothing_absorbed,
-    of_all_processes,
-    restored,
-    saved,
-    spectrum_of,
+    empty_gradient_memory,
+    gather_spectra,
+    gradient_spectrum,
+    memory_from_state,
+    memory_to_state,
+    merge_spectra,
 )
-from remanence.deep.guards.gradient_rows import KINDS, Of, gradient_rows
-from remanence.deep.guards.guard import Guard, check_saved, steadied
-from remanence.deep.guards.guard_memory import same
-from remanence.deep.guards.input_recorder import as_in_the_first, checked
-from remanence.deep.guards.parameter_roles import NORMS, batch_norms, held_value, matches, patterns
-from remanence.deep.guards.projection.buffers import HeldBuffer, outside_text, places_of_buffers, recording
-from remanence.deep.guards.projection.guarded_steps import Keeper
-from remanence.deep.guards.projection.parameter_projector import VectorGrip, restricted
-from remanence.deep.guards.projection.protected_directions import Hold
+from remanence.deep.guards.gradient_rows import CHOICES, Of, gradient_rows
+from remanence.deep.guards.guard import Guard, check_saved
+from remanence.deep.guards.guard_memory import equals
+from remanence.deep.guards.parameter_roles import NORMS, batch_norms, check_patterns, copy_to_cpu, matches
+from remanence.deep.guards.projection.buffers import (
+    FrozenBuffer,
+    buffer_locations,
+    changed_outside_message,
+    recording_reads,
+)
+from remanence.deep.guards.projection.guarded_steps import StepProjector
+from remanence.deep.guards.projection.parameter_projector import ParameterProjector, restricted
+from remanence.deep.guards.projection.protected_directions import FrozenTensor
 from remanence.deep.guards.report import GradientReport
-from remanence.deep.nn.flat_parameters import Flat
+from remanence.deep.nn.distributed import broadcast_buffers
+from remanence.deep.nn.eval_mode import frozen_batch_norms
+from remanence.deep.nn.flat_parameters import FlatParameters
 from remanence.errors import InputError
 from remanence.validation import check_count
 
@@ -68,7 +74,7 @@ class OGD(Guard):
     of : "logits", "label", "loss" or a function of outputs (c,) and label
         What must not move: every output, the output of each sample's own label (the usual choice for many classes:
         one direction a sample), or the loss. All but "logits" need batches of (inputs, labels).
-    frozen, free : names or patterns of parameters
+    frozen, free : names or check_patterns of parameters
         `frozen` ones are held after the first task; `free` ones are left to the optimizer, unprotected.
 
     Examples
@@ -109,23 +115,26 @@ class OGD(Guard):
         free: Iterable[str] = (),
     ) -> None:
         super().__init__(model)
-        if not callable(of) and of not in KINDS:
-            raise InputError(f"expected of to be one of {', '.join(KINDS)} or a function, got {of!r}")
+        if not callable(of) and of not in CHOICES:
+            raise InputError(f"expected of to be one of {', '.join(CHOICES)} or a function, got {of!r}")
         self.rank = None if rank is None else check_count(rank, "rank", hint="None keeps every direction")
         self.of = of
-        self._frozen, self._free = patterns(self.model, frozen, "frozen"), patterns(self.model, free, "free")
+        self._frozen, self._free = (
+            check_patterns(self.model, frozen, "frozen"),
+            check_patterns(self.model, free, "free"),
+        )
         named = dict(self.model.named_parameters())
-        self._flat = Flat(
+        self._flat = FlatParameters(
             self.model,
             [n for n, p in named.items() if p.requires_grad and not matches(n, (*self._frozen, *self._free))],
         )
-        self._steady = batch_norms(self.model)
-        self._held: dict[str, Tensor] = {n: p for n, p in named.items() if matches(n, self._frozen)}
-        self._places = places_of_buffers(self.model)
-        of_norms = {n for n, place in self._places.items() if isinstance(place[0], NORMS)}
-        self._held_buffers = of_norms | {n for n in self._places if matches(n, self._frozen)}
-        self._read_buffers = {n for n in self._places if not matches(n, self._free)} - self._held_buffers
-        self._memory = nothing_absorbed(self._flat.size)
+        self._batch_norms = batch_norms(self.model)
+        self._frozen_parameters: dict[str, Tensor] = {n: p for n, p in named.items() if matches(n, self._frozen)}
+        self._buffer_locations = buffer_locations(self.model)
+        of_norms = {n for n, place in self._buffer_locations.items() if isinstance(place[0], NORMS)}
+        self._frozen_buffers = of_norms | {n for n in self._buffer_locations if matches(n, self._frozen)}
+        self._read_buffers = {n for n in self._buffer_locations if not matches(n, self._free)} - self._frozen_buffers
+        self._memory = empty_gradient_memory(self._flat.size)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -150,25 +159,27 @@ class OGD(Guard):
         self._warn_if_moved("what it answers now is what will be kept")
         names, size = self._flat.names, self._flat.size
         if self._distributed:
-            as_in_the_first(self.model)
+            broadcast_buffers(self.model)
         read: set[str] = set()
-        places = {n: self._places[n] for n in self._read_buffers}
-        call = recording(lambda model, batch: ask(model, batch, forward), places, read)
-        pieces = (G for batch in checked(batches) for G in gradient_rows(self.model, names, batch, call, self.of))
-        new, rows = spectrum_of(pieces, size, self._bound)  # (D1)
+        places = {n: self._buffer_locations[n] for n in self._read_buffers}
+        call = recording_reads(lambda model, batch: call_checked(model, batch, forward), places, read)
+        pieces = (G for batch in check_batches(batches) for G in gradient_rows(self.model, names, batch, call, self.of))
+        new, rows = gradient_spectrum(pieces, size, self._bound)  # (D1)
         if not rows:
             raise InputError("expected at least one batch of inputs to absorb, got none; was a generator used up?")
         device = next(self.model.parameters()).device
-        found, rows = of_all_processes(new, rows, device) if self._distributed else ([new], rows)
+        found, rows = gather_spectra(new, rows, device) if self._distributed else ([new], rows)
         old = self._memory
-        whole = joined(old.spectrum, found, self._bound)  # (D2)
-        fixed = old.held or {n: held_value(t) for n, t in (self._held | self._buffers(self._held_buffers)).items()}
-        changing = read | (old.held.keys() & self._read_buffers)
-        held = fixed | {n: held_value(t) for n, t in self._buffers(changing).items()}
+        whole = merge_spectra(old.spectrum, found, self._bound)  # (D2)
+        fixed = old.frozen or {
+            n: copy_to_cpu(t) for n, t in (self._frozen_parameters | self._buffers(self._frozen_buffers)).items()
+        }
+        changing = read | (old.frozen.keys() & self._read_buffers)
+        held = fixed | {n: copy_to_cpu(t) for n, t in self._buffers(changing).items()}
         self._memory = GradientMemory(whole, whole.basis.T @ self._vector(), old.tasks + 1, old.rows + rows, held)
-        self._renew()
+        self._reattach()
         if whole.rank == self._bound:
-            warnings.warn(self._advice(), UserWarning, stacklevel=2)
+            warnings.warn(self._full_message(), UserWarning, stacklevel=2)
         return self.report()
 
     def capacity(self) -> dict[str, float]:
@@ -183,7 +194,7 @@ class OGD(Guard):
         size = self._flat.size
         return GradientReport("OGD", past.tasks, size, spectrum.rank, self._bound, past.rows, spectrum.dropped, share)
 
-    def _attach(self, hooks: ExitStack, optimizers: tuple[torch.optim.Optimizer, ...]) -> list[Keeper]:
+    def _attach(self, hooks: ExitStack, optimizers: tuple[torch.optim.Optimizer, ...]) -> list[StepProjector]:
         self._check_model()
         past, flat = self._memory, self._flat
         theirs = {id(p) for o in optimizers for group in o.param_groups for p in group["params"]}
@@ -191,22 +202,24 @@ class OGD(Guard):
         whole = len(moving) == len(flat.names)
         self._warn_if_moved("the first guarded step takes them back" if whole else "they stay where they are now")
         if past.tasks:
-            steadied(self._steady, hooks)
-        keepers: list[Keeper] = [
-            HeldBuffer(name, self._places[name], value, name in self._read_buffers)
-            if name in self._places
-            else Hold(name, self._held[name], value)
-            for name, value in past.held.items()
+            frozen_batch_norms(self._batch_norms, hooks)
+        projectors: list[StepProjector] = [
+            FrozenBuffer(name, self._buffer_locations[name], value, name in self._read_buffers)
+            if name in self._buffer_locations
+            else FrozenTensor(name, self._frozen_parameters[name], value)
+            for name, value in past.frozen.items()
         ]
         if past.spectrum.rank and whole:
-            keepers.append(VectorGrip(moving.values(), past.spectrum.basis, past.anchor))
+            projectors.append(ParameterProjector(moving.values(), past.spectrum.basis, past.anchor))
         elif past.spectrum.rank and moving:  # what no optimizer moves stays to the bit, so the others carry all of it
             basis = restricted(past.spectrum.basis, places := [flat.places[name] for name in moving])
             vector = self._vector()
-            keepers.append(VectorGrip(moving.values(), basis, basis.T @ np.concatenate([vector[p] for p in places])))
-        return keepers
+            projectors.append(
+                ParameterProjector(moving.values(), basis, basis.T @ np.concatenate([vector[p] for p in places]))
+            )
+        return projectors
 
-    def _room(self, theirs: set[int]) -> bool:
+    def _can_learn(self, theirs: set[int]) -> bool:
         if self._memory.spectrum.rank < self._flat.size:
             return True
         free = (p for n, p in self.model.named_parameters() if matches(n, self._free))
@@ -214,7 +227,7 @@ class OGD(Guard):
 
     def _buffers(self, names: Iterable[str]) -> dict[str, Tensor]:
         """Buffers as they are now, by name."""
-        found = {name: self._places[name][0]._buffers[self._places[name][1]] for name in names}
+        found = {name: self._buffer_locations[name][0]._buffers[self._buffer_locations[name][1]] for name in names}
         return {name: buffer for name, buffer in found.items() if buffer is not None}
 
     def _vector(self) -> Array:
@@ -227,7 +240,7 @@ class OGD(Guard):
         """The parameters the guard was made for are there, and no others may move."""
         named = dict(self.model.named_parameters())
         changed = [n for n, shape in self._flat.shapes.items() if n not in named or tuple(named[n].shape) != shape]
-        covered = {*self._flat.names, *self._held}
+        covered = {*self._flat.names, *self._frozen_parameters}
         fresh = [n for n, p in named.items() if p.requires_grad and n not in covered and not matches(n, self._free)]
         if changed or fresh:
             what = f"{changed[0]} was replaced" if changed else f"{fresh[0]} may move now and could not then"
@@ -246,12 +259,12 @@ class OGD(Guard):
                 UserWarning,
                 stacklevel=4,
             )
-        now = self._buffers(past.held.keys() & self._read_buffers)
-        changed = [n for n, t in now.items() if t.shape == past.held[n].shape and not same(t, past.held[n])]
+        now = self._buffers(past.frozen.keys() & self._read_buffers)
+        changed = [n for n, t in now.items() if t.shape == past.frozen[n].shape and not equals(t, past.frozen[n])]
         if changed:
-            warnings.warn(outside_text(changed, consequence), UserWarning, stacklevel=4)
+            warnings.warn(changed_outside_message(changed, consequence), UserWarning, stacklevel=4)
 
-    def _advice(self) -> str:
+    def _full_message(self) -> str:
         if self._bound == self._flat.size:
             return "no direction is left: the model cannot learn any more; make it wider, absorb less, or set a rank"
         return (
@@ -261,18 +274,21 @@ class OGD(Guard):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the guard remembers: tensors and plain values (no pickle needed to store them)."""
-        return {"guard": "OGD", "format": 1, **saved(self._memory, self._flat.shapes)}
+        return {"guard": "OGD", "format": 1, **memory_to_state(self._memory, self._flat.shapes)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on exactly where `state_dict` was taken; load the model's own weights separately."""
-        self._memory = restored(
-            check_saved(state, "OGD"), self._flat.shapes, self._needed(), set(self._places), self._bound
+        self._memory = memory_from_state(
+            check_saved(state, "OGD"), self._flat.shapes, self._needed(), set(self._buffer_locations), self._bound
         )
-        self._renew()
+        self._reattach()
 
     def _needed(self) -> set[str]:
         """The names that every saved state holds; other buffers only if an answer read them."""
-        return {*self._held, *(n for n in self._held_buffers if isinstance(self._places[n][0], NORMS))}
+        return {
+            *self._frozen_parameters,
+            *(n for n in self._frozen_buffers if isinstance(self._buffer_locations[n][0], NORMS)),
+        }
 
     def __repr__(self) -> str:
         memory = self._memory

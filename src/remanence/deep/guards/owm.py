@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from remanence.deep.guards.layer_guard import ByLayer, LayerGuard
-from remanence.deep.guards.projection.protected_directions import Restraint, restraint
+from remanence.deep.guards.projection.protected_directions import ProtectedDirections, protect_directions
 from remanence.memory.root import Root
 
 
@@ -29,7 +29,7 @@ class OWM(LayerGuard):
     damping : float, or dict of layer name to float (1 for layers it does not name)
         α: directions whose summed squared inputs are well below it move freely, those well above hardly. It is in the
         units of those sums, so it grows with the rows absorbed; choose it on rows kept aside.
-    frozen, free : names or patterns of parameters
+    frozen, free : names or check_patterns of parameters
         As for `GradientProjection`.
     """
 
@@ -48,8 +48,8 @@ class OWM(LayerGuard):
     def _dampings(self) -> dict[str, float]:
         return self._for_layers(self.damping, "damping", 1.0, hint="a small one is close to GradientProjection")
 
-    def _restrain(self, name: str, roots: list[Root]) -> Restraint:
-        matrix, damping = self._cover.matrices[name], self._dampings()[name]
+    def _directions_to_protect(self, name: str, roots: list[Root]) -> ProtectedDirections:
+        matrix, damping = self._roles.matrices[name], self._dampings()[name]
         old = self._memory.roots.get(name)
         bases, strengths = [], []
         for g, root in enumerate(roots):
@@ -60,9 +60,9 @@ class OWM(LayerGuard):
             kept = s > 64 * np.finfo(float).eps * s[0]
             bases.append(torch.from_numpy(np.ascontiguousarray(Vt[kept].T)))
             strengths.append(torch.from_numpy(omega[kept]))
-        return restraint(matrix, bases, strengths)
+        return protect_directions(matrix, bases, strengths)
 
-    def _advice(self, full: list[str]) -> str:
+    def _full_message(self, full: list[str]) -> str:
         return (
             f"old inputs use every direction of {', '.join(full)}: it learns only by what the damping lets through; "
             "make it wider, absorb fewer inputs, or raise the damping"

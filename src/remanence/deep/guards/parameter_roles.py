@@ -10,7 +10,6 @@
 Held means: free during the first task, kept to the bit from the first `absorb` on (a norm: the first that calls it).
 """
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -18,8 +17,8 @@ from fnmatch import fnmatchcase
 import torch
 from torch import Tensor, nn
 
-from remanence.deep.guards.projection.buffers import Place, places_of_buffers
-from remanence.deep.nn.layers import Matrix, Watched, watched_in
+from remanence.deep.guards.projection.buffers import BufferLocation, buffer_locations
+from remanence.deep.nn.layers import RecordedModule, WeightMatrix, recorded_modules
 from remanence.errors import InputError
 
 NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase, nn.LocalResponseNorm)
@@ -29,86 +28,68 @@ Table = nn.Embedding | nn.EmbeddingBag
 
 
 @dataclass(frozen=True)
-class Cover:
+class ParameterRoles:
     """The parameters of a model, sorted by what keeps them."""
 
-    watched: tuple[Watched, ...]
-    matrices: dict[str, Matrix]
+    recorded: tuple[RecordedModule, ...]
+    matrices: dict[str, WeightMatrix]
     aliases: dict[str, str]  # a matrix → the name its memory goes by, the same for all that share their weights
     tables: dict[str, Table]
-    held: dict[str, Tensor]
+    frozen: dict[str, Tensor]
     norms: dict[str, nn.Module]
     norm_of: dict[str, str]  # a held tensor → its norm; the others are held from the first task on, called or not
     kept: tuple[nn.Parameter, ...]  # all that some rule keeps
-    places: dict[str, Place]  # of buffers outside norms
+    buffers: dict[str, BufferLocation]  # of buffers outside norms
     read: frozenset[str]  # buffers that are held once an answer reads them; those that `frozen` names are held anyway
 
-    def steady(self, held: Iterable[str]) -> tuple[nn.Module, ...]:
+    def frozen_norms(self, held: Iterable[str]) -> tuple[nn.Module, ...]:
         """The norms whose running statistics are held: they answer with them from then on."""
         return tuple(norm for name, norm in self.norms.items() if _inside(name, "running_mean") in set(held))
 
 
-def wrappings(model: nn.Module) -> list[nn.Module]:
-    """The model as it was handed over, and what is inside `torch.compile` and data-parallel wrappers, to the end."""
-    compiler = sys.modules.get("torch._dynamo.eval_frame")  # takes seconds to import, and who compiled has it
-    found = [model]
-    while True:
-        if compiler is not None and isinstance(found[-1], compiler.OptimizedModule):
-            found.append(found[-1]._orig_mod)
-        elif isinstance(found[-1], nn.parallel.DistributedDataParallel | nn.DataParallel):
-            found.append(found[-1].module)
-        else:
-            return found
-
-
-def unwrapped(model: nn.Module) -> nn.Module:
-    """The user's own module behind all wrappers: same parameters, hooks that fire."""
-    return wrappings(model)[-1]
-
-
-def cover(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[str] = ()) -> Cover:
+def assign_roles(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[str] = ()) -> ParameterRoles:
     """Sort the parameters of a model; refuse one that no rule knows."""
-    frozen, free = patterns(model, frozen, "frozen"), patterns(model, free, "free")
+    frozen, free = check_patterns(model, frozen, "frozen"), check_patterns(model, free, "free")
     named = dict(model.named_parameters(remove_duplicate=False))
     _check_parameters(named)
     _check_adapters(model, (*frozen, *free))
-    still = {id(p) for n, p in named.items() if matches(n, frozen)}
-    loose = {id(p) for n, p in named.items() if matches(n, free)} - still
-    found = list(watched_in(model))
+    pinned = {id(p) for n, p in named.items() if matches(n, frozen)}
+    unprotected = {id(p) for n, p in named.items() if matches(n, free)} - pinned
+    found = list(recorded_modules(model))
     # every input has the constant one in it, so where the weight is held the bias may not move either
-    biases = [m.bias_parameter for w in found for m in w.matrices if id(m.weight_parameter) in still]
-    still |= {id(bias) for bias in biases if bias is not None} - loose
-    watched, matrices, aliases = _without_twins(_left_to_rules(w, still, loose) for w in found)
+    biases = [m.bias_parameter for w in found for m in w.matrices if id(m.weight_parameter) in pinned]
+    pinned |= {id(bias) for bias in biases if bias is not None} - unprotected
+    recorded, matrices, aliases = _merge_shared(_without_named(w, pinned, unprotected) for w in found)
     kept = {id(p) for m in matrices.values() for p in m.parameters}
     tables = {
         name: m
         for name, m in model.named_modules()
-        if isinstance(m, TABLES) and id(m.weight) not in still and id(m.weight) not in loose
+        if isinstance(m, TABLES) and id(m.weight) not in pinned and id(m.weight) not in unprotected
     }
     _check_tables(tables, kept)
-    held: dict[str, Tensor] = {name: p for name, p in named.items() if id(p) in still}
-    held |= {name: b for name, b in model.named_buffers() if matches(name, frozen)}
+    frozen_tensors: dict[str, Tensor] = {name: p for name, p in named.items() if id(p) in pinned}
+    frozen_tensors |= {name: b for name, b in model.named_buffers() if matches(name, frozen)}
     norms: dict[str, nn.Module] = {name: m for name, m in model.named_modules() if isinstance(m, NORMS)}
     norm_of: dict[str, str] = {}
     batch_norms(model)
     for name, norm in norms.items():
         own = {_inside(name, n): t for n, t in (*norm.named_parameters(), *norm.named_buffers())}
-        norm_of |= {n: name for n in own if n not in held and not matches(n, free)}
-        held |= {n: own[n] for n in norm_of if n in own}
+        norm_of |= {n: name for n in own if n not in frozen_tensors and not matches(n, free)}
+        frozen_tensors |= {n: own[n] for n in norm_of if n in own}
     in_norms = set(norms.values())
-    places = {n: place for n, place in places_of_buffers(model).items() if place[0] not in in_norms}
-    read = frozenset(n for n in places if n not in held and not matches(n, free))
-    held |= {n: place[0].get_buffer(place[1]) for n, place in places.items() if n in read}
-    known = kept | {id(m.weight) for m in tables.values()} | {id(t) for t in held.values()}
-    lost = [n for n, p in named.items() if p.requires_grad and id(p) not in known | loose]
-    if lost:
+    places = {n: place for n, place in buffer_locations(model).items() if place[0] not in in_norms}
+    read = frozenset(n for n in places if n not in frozen_tensors and not matches(n, free))
+    frozen_tensors |= {n: place[0].get_buffer(place[1]) for n, place in places.items() if n in read}
+    known = kept | {id(m.weight) for m in tables.values()} | {id(t) for t in frozen_tensors.values()}
+    unassigned = [n for n, p in named.items() if p.requires_grad and id(p) not in known | unprotected]
+    if unassigned:
         raise InputError(
-            f"no rule keeps {_few(lost)}: expected parameters of Linear, Conv, Embedding, MultiheadAttention and norm "
-            "modules; name the others in frozen=(…) to hold them after the first task, or in free=(…) to leave them "
-            "to the optimizer without protection (patterns such as 'rnn.*' are understood)"
+            f"no rule protects {_shortened(unassigned)}: expected parameters of Linear, Conv, Embedding, "
+            "MultiheadAttention and norm modules; name the others in frozen=(…) to freeze them after the first task, or in free=(…) to "
+            "leave them to the optimizer without protection (patterns such as 'rnn.*' are accepted)"
         )
     parameters = tuple(p for p in model.parameters() if id(p) in known)
-    return Cover(watched, matrices, aliases, tables, held, norms, norm_of, parameters, places, read)
+    return ParameterRoles(recorded, matrices, aliases, tables, frozen_tensors, norms, norm_of, parameters, places, read)
 
 
 def _check_parameters(named: dict[str, nn.Parameter]) -> None:
@@ -130,19 +111,19 @@ def _check_adapters(model: nn.Module, named: tuple[str, ...]) -> None:
     ]
     if found:
         raise InputError(
-            f"expected layers that are trained themselves, got low-rank adapters (LoRA): {_few(found)}. Each lora_B "
-            "has only as many inputs as its rank, the first task takes them all, and nothing could be learned then; "
-            "merge the adapters into their layers (merge_and_unload()) and train those, guard the adapters by OGD, or "
+            f"expected layers that are trained themselves, got low-rank adapters (LoRA): {_shortened(found)}. "
+            "Each lora_B has only as many inputs as its rank; the first task uses all of them, and nothing could be "
+            "learned after it; merge the adapters into their layers (merge_and_unload()) and train those, guard the adapters by OGD, or "
             "name them in free=('*lora_*',) to leave them unprotected"
         )
 
 
-def _left_to_rules(watched: Watched, still: set[int], loose: set[int]) -> Watched:
+def _without_named(recorded: RecordedModule, pinned: set[int], unprotected: set[int]) -> RecordedModule:
     """The matrices of a module without what `frozen` and `free` name."""
-    out = still | loose
-    left = [m for m in watched.matrices if id(m.weight_parameter) not in out]
+    out = pinned | unprotected
+    left = [m for m in recorded.matrices if id(m.weight_parameter) not in out]
     return replace(
-        watched, matrices=tuple(replace(m, bias_name="") if id(m.bias_parameter) in out else m for m in left)
+        recorded, matrices=tuple(replace(m, bias_name="") if id(m.bias_parameter) in out else m for m in left)
     )
 
 
@@ -160,12 +141,14 @@ def batch_norms(model: nn.Module) -> tuple[nn.Module, ...]:
     return tuple(found)
 
 
-def _without_twins(found: Iterable[Watched]) -> tuple[tuple[Watched, ...], dict[str, Matrix], dict[str, str]]:
+def _merge_shared(
+    found: Iterable[RecordedModule],
+) -> tuple[tuple[RecordedModule, ...], dict[str, WeightMatrix], dict[str, str]]:
     """Layers that share their weights share one memory."""
-    watched, matrices, aliases = [], {}, {}
-    owner: dict[tuple[int, int | None], Matrix] = {}
+    recorded, matrices, aliases = [], {}, {}
+    owner: dict[tuple[int, int | None], WeightMatrix] = {}
     for w in found:
-        watched.append(w)
+        recorded.append(w)
         for m in w.matrices:
             first = owner.setdefault((id(m.weight_parameter), m.weight_part.start), m)
             aliases[m.name] = first.name
@@ -175,7 +158,7 @@ def _without_twins(found: Iterable[Watched]) -> tuple[tuple[Watched, ...], dict[
                     f"{first.name} and {m.name} share a weight but not the bias, so no one memory keeps both; "
                     "untie them, or name weight and biases in frozen=(…)"
                 )
-    return tuple(watched), matrices, aliases
+    return tuple(recorded), matrices, aliases
 
 
 def _check_tables(tables: dict[str, Table], kept: set[int]) -> None:
@@ -193,11 +176,11 @@ def _inside(module: str, name: str) -> str:
     return f"{module}.{name}" if module else name
 
 
-def held_value(tensor: Tensor) -> Tensor:
+def copy_to_cpu(tensor: Tensor) -> Tensor:
     return tensor.detach().to("cpu", copy=True)
 
 
-def patterns(model: nn.Module, names: Iterable[str], what: str) -> tuple[str, ...]:
+def check_patterns(model: nn.Module, names: Iterable[str], what: str) -> tuple[str, ...]:
     """Names or patterns of parameters; refused where one names no parameter of the model."""
     if isinstance(names, str):
         raise InputError(
@@ -208,7 +191,7 @@ def patterns(model: nn.Module, names: Iterable[str], what: str) -> tuple[str, ..
         if not any(matches(name, (pattern,)) for name in known):
             raise InputError(
                 f"expected the names in frozen and free to match parameters of the model, got {pattern!r}; "
-                f"the model has {_few(known)}"
+                f"the model has {_shortened(known)}"
             )
     return given
 
@@ -218,11 +201,11 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, p) or name.startswith(p + ".") for p in patterns)
 
 
-def _few(names: list[str]) -> str:
+def _shortened(names: list[str]) -> str:
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
-def outputs_of(answer: object) -> list[Tensor]:
+def float_outputs(answer: object) -> list[Tensor]:
     """Every tensor of real numbers in whatever a model answers."""
     from torch.utils._pytree import tree_leaves
 

@@ -8,8 +8,7 @@ The derivatives are those of eval mode, where samples do not touch each other; t
 Samples are worked through in chunks, so what is held beside the result stays bounded.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,11 @@ from torch import Tensor
 from torch.func import functional_call, grad, jacrev, vmap
 from torch.utils._pytree import tree_map
 
-from remanence.deep.guards.guard import answering
+from remanence.deep.nn.eval_mode import eval_mode
+from remanence.deep.nn.outputs import as_input_error, check_output
 from remanence.errors import InputError
 
-HELD = 4_000_000  # numbers of a chunk's derivatives, an output, that may be held beside the result
+CHUNK_NUMBERS = 4_000_000  # numbers of a chunk's derivatives, an output, that may be held beside the result
 
 
 def trainable(module: Any, layers: Iterable[str] | None = None) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def as_batch(x: Any, like: Tensor) -> Tensor:
     return batch.to(device=like.device, dtype=like.dtype)
 
 
-class Flat:
+class FlatParameters:
     """The parameters of a module that may move, read and written as one vector."""
 
     def __init__(
@@ -140,7 +140,7 @@ class Flat:
     def _linearized_once(self, x: Tensor, at: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same for one sample, by plain backward passes: several times quicker than to map over it."""
         point = {name: p.detach().requires_grad_() for name, p in self.split(self._point(at)).items()}
-        with answering(self.module), torch.enable_grad(), refusing(x):
+        with eval_mode(self.module), torch.enable_grad(), as_input_error(x):
             values = check_output(functional_call(self.module, point, (x,)), 1)
             many = values.shape[1] > 1
             ask = torch.eye(values.shape[1]).to(values) if many else None
@@ -157,9 +157,9 @@ class Flat:
     ) -> Any:
         """The function of every sample at once; `slowly` one by one where torch cannot map it, as in an LSTM."""
         point = self.split(self._point(at))
-        size = max(1, HELD // self.size) if chunk_size is None else chunk_size
+        size = max(1, CHUNK_NUMBERS // self.size) if chunk_size is None else chunk_size
         mapped = vmap(function, in_dims=(None, *(0 for _ in data)), chunk_size=size)
-        with answering(self.module), refusing(data[0]):
+        with eval_mode(self.module), as_input_error(data[0]):
             try:
                 return mapped(point, *data)
             except torch.OutOfMemoryError:
@@ -170,28 +170,3 @@ class Flat:
 
     def _outputs(self, point: dict[str, Tensor], sample: Tensor) -> Tensor:
         return check_output(functional_call(self.module, point, (sample[None],)), 1)[0]
-
-
-@contextmanager
-def refusing(x: Tensor) -> Iterator[None]:
-    """What torch says of a network that cannot run on these inputs, as a refusal of them."""
-    try:
-        yield
-    except torch.OutOfMemoryError:
-        raise
-    except (RuntimeError, IndexError, TypeError) as error:
-        raise InputError(
-            f"expected a network that answers samples of shape {tuple(x.shape[1:])}, one by one if asked to, "
-            f"got: {str(error).splitlines()[0]}"
-        ) from error
-
-
-def check_output(found: Any, n: int) -> Tensor:
-    """The answer of a network to n samples, if it is (n, c)."""
-    if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != n:
-        got = f"a tensor with axes {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
-        raise InputError(
-            f"expected the network to answer n samples with a tensor (n, c), got {got} for n = {n}; "
-            f"end it with torch.nn.Flatten(), or take one of its outputs"
-        )
-    return found

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-Rows = dict[str, Tensor]  # of each matrix: its inputs (groups, n, inputs), without the constant one
+InputRows = dict[str, Tensor]  # of each matrix: its inputs (groups, n, inputs), without the constant one
 
 
 @dataclass(frozen=True)
-class Matrix:
+class WeightMatrix:
     """A weight of a module seen as one matrix a group, (groups, outputs, inputs), with its bias beside it."""
 
     name: str
@@ -89,21 +89,23 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Watched:
+class RecordedModule:
     """A module whose calls show the inputs of some matrices."""
 
     module: nn.Module
-    matrices: tuple[Matrix, ...]
-    rows: Callable[..., Rows]  # of a call's arguments
+    matrices: tuple[WeightMatrix, ...]
+    rows: Callable[..., InputRows]  # of a call's arguments
 
 
-def linear(name: str, module: nn.Linear) -> Watched:
-    return Watched(module, (Matrix(name, module),), lambda input: {name: input.reshape(1, -1, input.shape[-1])})
+def linear(name: str, module: nn.Linear) -> RecordedModule:
+    return RecordedModule(
+        module, (WeightMatrix(name, module),), lambda input: {name: input.reshape(1, -1, input.shape[-1])}
+    )
 
 
-def convolution(name: str, module: nn.Module) -> Watched:
-    matrix = Matrix(name, module, groups=int(module.groups))  # type: ignore[arg-type]
-    return Watched(module, (matrix,), lambda input: {name: patches(input, module)})
+def convolution(name: str, module: nn.Module) -> RecordedModule:
+    matrix = WeightMatrix(name, module, groups=int(module.groups))  # type: ignore[arg-type]
+    return RecordedModule(module, (matrix,), lambda input: {name: patches(input, module)})
 
 
 def patches(x: Tensor, conv: Any) -> Tensor:
@@ -134,28 +136,28 @@ def patches(x: Tensor, conv: Any) -> Tensor:
     view = view.reshape(len(x), conv.groups, -1, *view.shape[2:])  # (n, g, in/g, *places, *kernel)
     order = (1, 0, *range(3, 3 + spatial), 2, *range(3 + spatial, 3 + 2 * spatial))
     rows = view.permute(order)  # (g, n, *places, in/g, *kernel)
-    return rows.reshape(conv.groups, len(x) * places_in(places), -1)
+    return rows.reshape(conv.groups, len(x) * count_places(places), -1)
 
 
-def places_in(sizes: list[int]) -> int:
+def count_places(sizes: list[int]) -> int:
     return int(torch.Size(sizes).numel())
 
 
-def attention(name: str, module: nn.MultiheadAttention) -> Watched:
+def attention(name: str, module: nn.MultiheadAttention) -> RecordedModule:
     """The four projections of torch's own attention, whose inner products call no submodule we could watch."""
     width = module.embed_dim
-    parts: list[Matrix] = []
+    parts: list[WeightMatrix] = []
     for i, letter in enumerate("qkv"):
         mine = slice(i * width, (i + 1) * width)
         if module._qkv_same_embed_dim:
-            shared = Matrix(f"{name}.{letter}", module, 1, "in_proj_weight", "in_proj_bias", mine, mine)
+            shared = WeightMatrix(f"{name}.{letter}", module, 1, "in_proj_weight", "in_proj_bias", mine, mine)
             parts.append(shared)
         else:
             weight = f"{letter}_proj_weight"
-            parts.append(Matrix(f"{name}.{letter}", module, 1, weight, "in_proj_bias", bias_part=mine))
-    out = Matrix(f"{name}.out_proj", module.out_proj)
+            parts.append(WeightMatrix(f"{name}.{letter}", module, 1, weight, "in_proj_bias", bias_part=mine))
+    out = WeightMatrix(f"{name}.out_proj", module.out_proj)
 
-    def rows(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Rows:
+    def rows(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> InputRows:
         like = module.out_proj.weight
         plain = {"out_proj.weight": torch.eye(width, dtype=like.dtype, device=like.device)}
         if module.out_proj.bias is not None:
@@ -164,10 +166,10 @@ def attention(name: str, module: nn.MultiheadAttention) -> Watched:
         seen = (query, key, value, mixed)
         return {m.name: x.reshape(1, -1, x.shape[-1]) for m, x in zip((*parts, out), seen, strict=True)}
 
-    return Watched(module, (*parts, out), rows)
+    return RecordedModule(module, (*parts, out), rows)
 
 
-Rule = Callable[[str, Any], Watched]
+Rule = Callable[[str, Any], RecordedModule]
 RULES: dict[type[nn.Module], Rule] = {
     nn.Linear: linear,
     nn.Conv1d: convolution,
@@ -177,7 +179,7 @@ RULES: dict[type[nn.Module], Rule] = {
 }
 
 
-def watched_in(model: nn.Module) -> Iterator[Watched]:
+def recorded_modules(model: nn.Module) -> Iterator[RecordedModule]:
     """Every module of the model that a rule knows and that computes as its class does."""
     inside: set[nn.Module] = set()
     for name, module in model.named_modules():

@@ -9,7 +9,7 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 
 
-class Parts:
+class SavedParts:
     """The pieces of a saved memory, looked at as they are taken out."""
 
     def __init__(self, parts: dict[str, Any]) -> None:

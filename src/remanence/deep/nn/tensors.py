@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from remanence.arrays import Array
-from remanence.deep.guards.parameter_roles import unwrapped
+from remanence.deep.nn.wrappers import unwrap
 from remanence.errors import InputError
 
 WIDTHS = {torch.bfloat16: torch.int16}  # kinds that NumPy has not got, as the bits of one that it has
@@ -54,5 +54,5 @@ def structure(model: Any) -> str:
     """What two networks of one build have in common: a hash of the names, shapes and kinds of all they hold."""
     if not isinstance(model, nn.Module):
         raise InputError(f"expected a torch module, got {type(model).__name__}; pass the network itself")
-    parts = [f"{name}:{tuple(t.shape)}:{t.dtype}" for name, t in unwrapped(model).state_dict().items()]
+    parts = [f"{name}:{tuple(t.shape)}:{t.dtype}" for name, t in unwrap(model).state_dict().items()]
     return "network:" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -14,21 +14,22 @@ import torch
 from torch import Tensor, nn
 
 from remanence.arrays import Array
-from remanence.deep.guards.guard import answering
-from remanence.deep.nn.flat_parameters import Flat, check_output, refusing
-from remanence.deep.nn.layers import Matrix, Watched, watched_in
-from remanence.deep.online.learner import numbers
+from remanence.deep.nn.eval_mode import eval_mode
+from remanence.deep.nn.flat_parameters import FlatParameters
+from remanence.deep.nn.layers import RecordedModule, WeightMatrix, recorded_modules
+from remanence.deep.nn.outputs import as_input_error, check_output
+from remanence.deep.online.learner import to_float64
 from remanence.errors import InputError
 
 KNOWN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 @dataclass(frozen=True)
-class Layer:
+class TrainableLayer:
     """A linear or convolution layer, and which columns of [W b] may move."""
 
-    matrix: Matrix
-    watched: Watched
+    matrix: WeightMatrix
+    recorded: RecordedModule
     weight: str | None  # the parameters' names, None where they may not move
     bias: str | None
 
@@ -44,7 +45,7 @@ class Layer:
 
     def inputs(self, *args: Any, **kwargs: Any) -> Array:
         """The inputs of a call, (groups, rows, width) (B1)."""
-        rows = self.matrix.completed(self.watched.rows(*args, **kwargs)[self.name].clone())
+        rows = self.matrix.completed(self.recorded.rows(*args, **kwargs)[self.name].clone())
         inputs = int(self.matrix.weight.shape[2])
         return rows[:, :, None if self.weight else inputs : None if self.bias else inputs].numpy()
 
@@ -54,7 +55,7 @@ class Layer:
             rows = z.flatten(0, -2)[None]
         else:
             rows = z.reshape(len(z), self.matrix.groups, -1, z[0, 0].numel()).permute(1, 0, 3, 2).flatten(1, 2)
-        return numbers(rows)
+        return to_float64(rows)
 
     def parts(self, step: Array) -> dict[str, Array]:
         """A step of the columns that may move, (groups, outputs, width), by the names of the parameters."""
@@ -64,7 +65,7 @@ class Layer:
 
 
 @dataclass
-class Signals:
+class LayerSignals:
     """The errors on a batch, and of each layer that it passed the inputs and what was asked of its outputs."""
 
     errors: Array  # (n, c)
@@ -72,16 +73,16 @@ class Signals:
     asked: dict[str, Array]  # (groups, rows, outputs)
 
 
-def layers_of(flat: Flat) -> tuple[Layer, ...]:
+def layers_of(flat: FlatParameters) -> tuple[TrainableLayer, ...]:
     """The layers that hold the parameters which may move; refused where another module holds one."""
     names = {id(p): name for name, p in flat.parameters().items()}
     layers = []
-    for watched in watched_in(flat.module):
-        if isinstance(watched.module, KNOWN):
-            (matrix,) = watched.matrices
-            weight, bias = (names.get(id(getattr(watched.module, part))) for part in ("weight", "bias"))
+    for recorded in recorded_modules(flat.module):
+        if isinstance(recorded.module, KNOWN):
+            (matrix,) = recorded.matrices
+            weight, bias = (names.get(id(getattr(recorded.module, part))) for part in ("weight", "bias"))
             if weight or bias:
-                layers.append(Layer(matrix, watched, weight, bias))
+                layers.append(TrainableLayer(matrix, recorded, weight, bias))
     held = [name for layer in layers for name in (layer.weight, layer.bias) if name]
     lost = [name for name in flat.names if name not in held]
     if lost:
@@ -95,28 +96,30 @@ def layers_of(flat: Flat) -> tuple[Layer, ...]:
     return tuple(layers)
 
 
-def signals(flat: Flat, layers: tuple[Layer, ...], x: Tensor, targets: Callable[[tuple[int, ...]], Array]) -> Signals:
+def signals(
+    flat: FlatParameters, layers: tuple[TrainableLayer, ...], x: Tensor, targets: Callable[[tuple[int, ...]], Array]
+) -> LayerSignals:
     """Run the network on a batch, forwards and backwards; `targets` gives y when told the shape of the answers."""
     inputs: dict[str, list[Array]] = {layer.name: [] for layer in layers}
     calls: dict[str, list[Tensor]] = {layer.name: [] for layer in layers}
 
-    def watch(layer: Layer) -> Any:
-        def see(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
+    def recording_hook(layer: TrainableLayer) -> Any:
+        def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
             inputs[layer.name].append(layer.inputs(*args, **kwargs))
             calls[layer.name].append(output)
             return output.clone()  # what follows may write into its input
 
-        return see
+        return hook
 
-    with ExitStack() as hooks, answering(flat.module), torch.enable_grad():
+    with ExitStack() as hooks, eval_mode(flat.module), torch.enable_grad():
         for layer in layers:
-            hooks.callback(layer.watched.module.register_forward_hook(watch(layer), with_kwargs=True).remove)
-        with refusing(x):
+            hooks.callback(layer.recorded.module.register_forward_hook(recording_hook(layer), with_kwargs=True).remove)
+        with as_input_error(x):
             answers = check_output(flat.module(x), len(x))
-        errors = targets(tuple(answers.shape)) - numbers(answers)
+        errors = targets(tuple(answers.shape)) - to_float64(answers)
         asked = _backwards(flat, layers, calls, answers, errors)
     passed = [layer for layer in layers if calls[layer.name]]
-    return Signals(
+    return LayerSignals(
         errors,
         {layer.name: np.concatenate(inputs[layer.name], axis=1) for layer in passed},
         {layer.name: np.concatenate(list(map(layer.outputs, asked[layer.name])), axis=1) for layer in passed},
@@ -124,7 +127,11 @@ def signals(flat: Flat, layers: tuple[Layer, ...], x: Tensor, targets: Callable[
 
 
 def _backwards(
-    flat: Flat, layers: tuple[Layer, ...], calls: dict[str, list[Tensor]], answers: Tensor, errors: Array
+    flat: FlatParameters,
+    layers: tuple[TrainableLayer, ...],
+    calls: dict[str, list[Tensor]],
+    answers: Tensor,
+    errors: Array,
 ) -> dict[str, list[Tensor]]:
     """g of every call (B2)."""
     points = [z for zs in calls.values() for z in zs]

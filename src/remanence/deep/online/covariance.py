@@ -24,7 +24,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from remanence.arrays import Array
-from remanence.deep.nn.saved_parts import Parts
+from remanence.deep.nn.saved_parts import SavedParts
 from remanence.errors import NumericalError
 from remanence.memory.gaussian import Gain, gain, least_noise
 from remanence.memory.truncated_svd import no_spectrum
@@ -39,46 +39,48 @@ class Covariance(Protocol):
     def conditioned(self, X: Array, w: Array) -> tuple[Self, Array]:
         """After answers w = XΔ + N(0, I); and the change Δ (D,) to expect."""
 
-    def packed(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As arrays, by name."""
 
-    def unpacked(self, parts: Parts) -> Self:
+    def from_dict(self, parts: SavedParts) -> Self:
         """Another of this shape, out of what `packed` made of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Full:
+class FullCovariance:
     """Every pair of weights (C1)."""
 
     cov: Array  # (D, D)
 
-    def drifted(self, drift: Array) -> "Full":
+    def drifted(self, drift: Array) -> "FullCovariance":
         cov = self.cov.copy()
         cov.ravel()[:: len(cov) + 1] += drift
-        return Full(cov)
+        return FullCovariance(cov)
 
-    def conditioned(self, X: Array, w: Array) -> tuple["Full", Array]:
+    def conditioned(self, X: Array, w: Array) -> tuple["FullCovariance", Array]:
         found = _gain(self.cov, X, np.eye(len(X)))
-        return Full(found.after), found.G.T @ (found.W @ w)
+        return FullCovariance(found.after), found.G.T @ (found.W @ w)
 
-    def packed(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"cov": self.cov}
 
-    def unpacked(self, parts: Parts) -> "Full":
-        return Full(parts.covariance("cov", len(self.cov)))
+    def from_dict(self, parts: SavedParts) -> "FullCovariance":
+        return FullCovariance(parts.covariance("cov", len(self.cov)))
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class BlockCovariance:
     """The pairs of weights of one layer each (C2)."""
 
     covs: dict[str, Array]  # (D_l, D_l) by layer
     places: dict[str, slice]  # where each layer's weights stand
 
-    def drifted(self, drift: Array) -> "Blocks":
-        return self._with({name: Full(cov).drifted(drift[self.places[name]]).cov for name, cov in self.covs.items()})
+    def drifted(self, drift: Array) -> "BlockCovariance":
+        return self._with(
+            {name: FullCovariance(cov).drifted(drift[self.places[name]]).cov for name, cov in self.covs.items()}
+        )
 
-    def conditioned(self, X: Array, w: Array) -> tuple["Blocks", Array]:
+    def conditioned(self, X: Array, w: Array) -> tuple["BlockCovariance", Array]:
         spread = {name: X[:, place] @ self.covs[name] @ X[:, place].T for name, place in self.places.items()}
         change, covs = np.empty(X.shape[1]), {}
         for name, place in self.places.items():
@@ -87,51 +89,51 @@ class Blocks:
             covs[name], change[place] = found.after, found.G.T @ (found.W @ w)
         return self._with(covs), change
 
-    def _with(self, covs: dict[str, Array]) -> "Blocks":
-        return Blocks(covs, self.places)
+    def _with(self, covs: dict[str, Array]) -> "BlockCovariance":
+        return BlockCovariance(covs, self.places)
 
-    def packed(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {f"{name}.cov": cov for name, cov in self.covs.items()}
 
-    def unpacked(self, parts: Parts) -> "Blocks":
+    def from_dict(self, parts: SavedParts) -> "BlockCovariance":
         return self._with({name: parts.covariance(f"{name}.cov", len(cov)) for name, cov in self.covs.items()})
 
 
 @dataclass(frozen=True, slots=True)
-class LowRank:
+class LowRankInformation:
     """Information: a diagonal and a few directions (C3)."""
 
     diagonal: Array  # (D,) υ
     factor: Array  # (D, r) W, r ≤ rank
     rank: int
 
-    def drifted(self, drift: Array) -> "LowRank":
+    def drifted(self, drift: Array) -> "LowRankInformation":
         shrink = 1 / (1 + drift * self.diagonal)
         inner = np.eye(self.factor.shape[1]) + (self.factor.T * (drift * shrink)) @ self.factor
         C = np.linalg.cholesky(inner)
         factor = np.linalg.solve(C, self.factor.T * shrink).T  # (C6)
-        return LowRank(self.diagonal * shrink, factor, self.rank)
+        return LowRankInformation(self.diagonal * shrink, factor, self.rank)
 
-    def conditioned(self, X: Array, w: Array) -> tuple["LowRank", Array]:
+    def conditioned(self, X: Array, w: Array) -> tuple["LowRankInformation", Array]:
         scale = np.sqrt(self.diagonal)
         rows = np.concatenate([self.factor.T, X]) / scale
-        aims = np.concatenate([np.zeros(self.factor.shape[1]), w])[:, None]
-        known = no_spectrum(len(scale), 1).absorbed(rows, aims, len(rows))
+        targets = np.concatenate([np.zeros(self.factor.shape[1]), w])[:, None]
+        known = no_spectrum(len(scale), 1).absorbed(rows, targets, len(rows))
         s = known.strength
         change = known.basis @ (s / (1 + s**2) * known.target[:, 0]) / scale  # (C4)
         dropped = ((known.basis[:, self.rank :] * s[self.rank :]) ** 2).sum(axis=1)
         factor = known.basis[:, : self.rank] * s[: self.rank] * scale[:, None]
-        return LowRank(self.diagonal * (1 + dropped), factor, self.rank), change  # (C5)
+        return LowRankInformation(self.diagonal * (1 + dropped), factor, self.rank), change  # (C5)
 
-    def packed(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"diagonal": self.diagonal, "factor": self.factor}
 
-    def unpacked(self, parts: Parts) -> "LowRank":
+    def from_dict(self, parts: SavedParts) -> "LowRankInformation":
         diagonal = parts.array("diagonal", len(self.diagonal))
         factor = parts.array("factor", len(diagonal), None)
         parts.check(bool((diagonal > 0).all()), "diagonal")
         parts.check(factor.shape[1] <= self.rank, "factor")
-        return LowRank(diagonal, factor, self.rank)
+        return LowRankInformation(diagonal, factor, self.rank)
 
 
 def _gain(cov: Array, X: Array, noise: Array) -> Gain:

@@ -15,17 +15,17 @@ import torch
 from torch import Tensor
 
 from remanence.arrays import Array
-from remanence.deep.nn.saved_parts import Parts
+from remanence.deep.nn.saved_parts import SavedParts
 from remanence.deep.online.backprop import layers_of, signals
-from remanence.deep.online.information import Information, nothing_learned, unpacked
-from remanence.deep.online.learner import Online, check_answers, check_targets, check_width, moved
+from remanence.deep.online.information import Information, information_from_dict, prior_information
+from remanence.deep.online.learner import OnlineLearner, add_change, check_outputs_finite, check_targets, check_width
 from remanence.errors import InputError
 from remanence.validation import check_number
 
-Memory = dict[str, tuple[Information, ...]]  # of each layer: one a group
+LayerMemories = dict[str, tuple[Information, ...]]  # of each layer: one a group
 
 
-class EBP(Online[Memory]):
+class EBP(OnlineLearner[LayerMemories]):
     """Back-propagation whose step in every layer is weighed by all the inputs the layer has seen.
 
     `step` learns a batch as one block, the errors being those at the weights before it; sample i of the batch still
@@ -51,7 +51,7 @@ class EBP(Online[Memory]):
         for layer in self._layers:
             check_width(layer.width, f"freeze {layer.name}, or put a narrower layer before it")
         self.memory = {
-            layer.name: tuple(nothing_learned(layer.width, self.ridge) for _ in range(layer.matrix.groups))
+            layer.name: tuple(prior_information(layer.width, self.ridge) for _ in range(layer.matrix.groups))
             for layer in self._layers
         }
 
@@ -59,9 +59,9 @@ class EBP(Online[Memory]):
     def settings(self) -> dict[str, Any]:
         return {"ridge": self.ridge, "forget": self.forget, "step": self._length}
 
-    def _learned(self, x: Tensor, y: Any) -> tuple[Tensor, Memory, Array]:
+    def _compute_step(self, x: Tensor, y: Any) -> tuple[Tensor, LayerMemories, Array]:
         seen = signals(self.flat, self._layers, x, lambda shape: check_targets(y, shape))
-        check_answers(seen.errors, *seen.inputs.values(), *seen.asked.values())
+        check_outputs_finite(seen.errors, *seen.inputs.values(), *seen.asked.values())
         memory, change = dict(self.memory), np.zeros(self.flat.size)
         for layer in self._layers:
             if layer.name not in seen.inputs:
@@ -74,21 +74,23 @@ class EBP(Online[Memory]):
                 )
             steps = []
             for g, old in enumerate(memory[layer.name]):
-                steps.append(old.learned(A[g], G[g], self.forget, each))
+                steps.append(old.updated(A[g], G[g], self.forget, each))
             memory[layer.name] = tuple(information for information, _ in steps)
             for name, part in layer.parts(np.array([delta.T for _, delta in steps])).items():
                 change[self.flat.places[name]] = self._length * part  # (E1)
-        return moved(self.flat.vector(), change), memory, seen.errors
+        return add_change(self.flat.vector(), change), memory, seen.errors
 
-    def _packed(self) -> dict[str, Any]:
+    def _memory_to_dict(self) -> dict[str, Any]:
         packed: dict[str, Any] = {}
         for name, groups in self.memory.items():
             for g, information in enumerate(groups):
-                packed |= information.packed(f"{name}.{g}.")
+                packed |= information.to_dict(f"{name}.{g}.")
         return packed
 
-    def _unpacked(self, parts: Parts) -> Memory:
+    def _memory_from_dict(self, parts: SavedParts) -> LayerMemories:
         return {
-            layer.name: tuple(unpacked(parts, layer.width, f"{layer.name}.{g}.") for g in range(layer.matrix.groups))
+            layer.name: tuple(
+                information_from_dict(parts, layer.width, f"{layer.name}.{g}.") for g in range(layer.matrix.groups)
+            )
             for layer in self._layers
         }

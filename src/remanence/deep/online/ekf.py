@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from remanence.arrays import Array
-from remanence.deep.nn.flat_parameters import Flat
-from remanence.deep.nn.saved_parts import Parts
-from remanence.deep.online.covariance import Blocks, Covariance, Full, LowRank
-from remanence.deep.online.learner import Online, check_width, linearized, moved
+from remanence.deep.nn.flat_parameters import FlatParameters
+from remanence.deep.nn.saved_parts import SavedParts
+from remanence.deep.online.covariance import BlockCovariance, Covariance, FullCovariance, LowRankInformation
+from remanence.deep.online.learner import OnlineLearner, add_change, check_width, linearized
 from remanence.deep.online.observation import observation
 from remanence.errors import InputError
 from remanence.memory.root import empty
@@ -29,14 +29,14 @@ from remanence.validation import check_count, check_number, check_numbers
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class FilterState:
     """What is known of the weights after so many tasks."""
 
     covariance: Covariance
     tasks: int
 
 
-class EKF(Online[Filter]):
+class EKF(OnlineLearner[FilterState]):
     """A Gaussian over the weights, conditioned on every batch, through the network linearised where it stands.
 
     One `step` is one task: its n·c answers are taken together, and the drift comes before every step but the first, so
@@ -77,7 +77,7 @@ class EKF(Online[Filter]):
         self.ridge = check_number(ridge, "ridge", hint="one over the variance of a weight before the first step")
         self.covariance, self.loss = covariance, loss
         self.rank = check_count(rank, "rank", hint="some ten directions; at most one a parameter is of use")
-        self.memory = Filter(_prior(covariance, self.flat, self.ridge, self.rank), 0)
+        self.memory = FilterState(_prior(covariance, self.flat, self.ridge, self.rank), 0)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class EKF(Online[Filter]):
             "loss": self.loss,
         }
 
-    def _learned(self, x: Tensor, y: Any) -> tuple[Tensor, Filter, Array]:
+    def _compute_step(self, x: Tensor, y: Any) -> tuple[Tensor, FilterState, Array]:
         errors, X, w = self.observation.read(*linearized(self.flat, x), y)  # (K3)
         if len(X) > self.flat.size:
             triangle = empty(self.flat.size, 1).folded(X, w[:, None])
@@ -99,20 +99,20 @@ class EKF(Online[Filter]):
         if self.memory.tasks and np.any(self.drift):
             known = known.drifted(np.broadcast_to(self.drift, self.flat.size))  # (K2)
         known, change = known.conditioned(X, w)  # (K4)
-        return moved(self.flat.vector(), change), Filter(known, self.memory.tasks + 1), errors
+        return add_change(self.flat.vector(), change), FilterState(known, self.memory.tasks + 1), errors
 
-    def _packed(self) -> dict[str, Any]:
-        return {**self.memory.covariance.packed(), "tasks": self.memory.tasks}
+    def _memory_to_dict(self) -> dict[str, Any]:
+        return {**self.memory.covariance.to_dict(), "tasks": self.memory.tasks}
 
-    def _unpacked(self, parts: Parts) -> Filter:
-        return Filter(self.memory.covariance.unpacked(parts), int(parts.number("tasks")))
+    def _memory_from_dict(self, parts: SavedParts) -> FilterState:
+        return FilterState(self.memory.covariance.from_dict(parts), int(parts.number("tasks")))
 
 
-def _prior(form: str, flat: Flat, ridge: float, rank: int) -> Covariance:
+def _prior(form: str, flat: FlatParameters, ridge: float, rank: int) -> Covariance:
     hint = 'use covariance="layers" or "lowrank", or freeze layers'
     if form == "full":
         check_width(flat.size, hint)
-        return Full(np.eye(flat.size) / ridge)
+        return FullCovariance(np.eye(flat.size) / ridge)
     if form == "layers":
         places: dict[str, slice] = {}
         for name, place in flat.places.items():
@@ -120,9 +120,9 @@ def _prior(form: str, flat: Flat, ridge: float, rank: int) -> Covariance:
             places[layer] = slice(places.get(layer, place).start, place.stop)
         sizes = {layer: place.stop - place.start for layer, place in places.items()}
         check_width(max(sizes.values()), hint)
-        return Blocks({layer: np.eye(size) / ridge for layer, size in sizes.items()}, places)
+        return BlockCovariance({layer: np.eye(size) / ridge for layer, size in sizes.items()}, places)
     if form == "lowrank":
-        return LowRank(np.full(flat.size, ridge), np.zeros((flat.size, 0)), rank)
+        return LowRankInformation(np.full(flat.size, ridge), np.zeros((flat.size, 0)), rank)
     raise InputError(f'expected covariance to be "full", "layers" or "lowrank", got {form!r}')
 
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from remanence.arrays import Array
-from remanence.deep.guards.parameter_roles import unwrapped
-from remanence.deep.nn.flat_parameters import Flat, as_batch
-from remanence.deep.nn.saved_parts import Parts
+from remanence.deep.nn.flat_parameters import FlatParameters, as_batch
+from remanence.deep.nn.saved_parts import SavedParts
+from remanence.deep.nn.wrappers import unwrap
 from remanence.errors import InputError, NumericalError
 from remanence.validation import check_finite, check_numbers, quiet
 
@@ -25,14 +25,14 @@ WIDEST = 46_340  # LAPACK counts the entries of a matrix in 32 bits
 M = TypeVar("M")
 
 
-class Online(ABC, Generic[M]):
+class OnlineLearner(ABC, Generic[M]):
     """A learner that moves a network's own weights, in place, batch by batch."""
 
     memory: M
 
     def __init__(self, model: torch.nn.Module, layers: Iterable[str] | None = None) -> None:
-        self.model = unwrapped(model)
-        self.flat = Flat(self.model, layers)
+        self.model = unwrap(model)
+        self.flat = FlatParameters(self.model, layers)
 
     @property
     @abstractmethod
@@ -40,22 +40,22 @@ class Online(ABC, Generic[M]):
         """The settings by name, as plain values."""
 
     @abstractmethod
-    def _learned(self, x: Tensor, y: Any) -> tuple[Tensor, M, Array]:
+    def _compute_step(self, x: Tensor, y: Any) -> tuple[Tensor, M, Array]:
         """θ and the memory after the batch, and the errors (n, c); changes nothing."""
 
     @abstractmethod
-    def _packed(self) -> dict[str, Any]:
+    def _memory_to_dict(self) -> dict[str, Any]:
         """The memory as arrays and plain numbers, by name."""
 
     @abstractmethod
-    def _unpacked(self, parts: Parts) -> M:
-        """The memory out of what `_packed` made of it."""
+    def _memory_from_dict(self, parts: SavedParts) -> M:
+        """The memory out of what `_memory_to_dict` made of it."""
 
     @quiet
     def step(self, x: Any, y: Any) -> Tensor:
         """Learn a batch x (n, …), y (n, c); returns the errors y − f(x) before they were learned, (n, c)."""
         before = self.flat.vector()
-        after, memory, errors = self._learned(as_batch(x, before), y)
+        after, memory, errors = self._compute_step(as_batch(x, before), y)
         if not (torch.isfinite(after).all() and np.isfinite(errors).all()):
             raise NumericalError(
                 "the weights overflowed and the batch was not learned; scale x and y to about 1, "
@@ -67,7 +67,7 @@ class Online(ABC, Generic[M]):
 
     def state_dict(self) -> dict[str, Any]:
         """All that `step` goes by, apart from the network's own weights: plain values, and tensors in `memory`."""
-        packed = self._packed().items()
+        packed = self._memory_to_dict().items()
         return {
             "kind": type(self).__name__,
             "settings": self.settings,
@@ -87,31 +87,31 @@ class Online(ABC, Generic[M]):
                 raise InputError(
                     f"expected a state with {word} {mine[word]}, got {state[word]}; begin a learner like the one saved"
                 )
-        self.memory = self._unpacked(Parts(state["memory"]))
+        self.memory = self._memory_from_dict(SavedParts(state["memory"]))
 
     def __repr__(self) -> str:
         words = ", ".join(f"{word}={_short(value)}" for word, value in self.settings.items())
         return f"{type(self).__name__}({type(self.model).__name__}: {self.flat.size} parameters, {words})"
 
 
-def linearized(flat: Flat, x: Tensor, at: Tensor | None = None) -> tuple[Array, Array]:
+def linearized(flat: FlatParameters, x: Tensor, at: Tensor | None = None) -> tuple[Array, Array]:
     """f(x) (n, c) and its Jacobians (n, c, D) in float64, refused where they are not finite."""
-    outputs, J = map(numbers, flat.linearized(x, at))
-    check_answers(outputs, J)
+    outputs, J = map(to_float64, flat.linearized(x, at))
+    check_outputs_finite(outputs, J)
     return outputs, J
 
 
-def numbers(tensor: Tensor) -> Array:
+def to_float64(tensor: Tensor) -> Array:
     """A tensor as a float64 array."""
     return np.asarray(tensor.detach().to(torch.float64).numpy(force=True))
 
 
-def moved(vector: Tensor, change: Array) -> Tensor:
+def add_change(vector: Tensor, change: Array) -> Tensor:
     """θ + Δ, added in float64 and rounded once."""
     return (vector.to(torch.float64) + torch.from_numpy(change).to(vector.device)).to(vector.dtype)
 
 
-def check_answers(*arrays: Array) -> None:
+def check_outputs_finite(*arrays: Array) -> None:
     """The network's own answers and derivatives must be finite to learn from them."""
     if not all(np.isfinite(array).all() for array in arrays):
         raise NumericalError(
@@ -122,12 +122,12 @@ def check_answers(*arrays: Array) -> None:
 
 def check_targets(y: Any, shape: tuple[int, ...]) -> Array:
     """y as float64 numbers, one row a sample and one column an output of the network."""
-    aims = check_numbers(y.numpy(force=True) if isinstance(y, Tensor) else y, "y", np.float64)
-    if aims.shape != shape:
-        hint = "; for one output pass y[:, None]" if aims.ndim == 1 and shape[1] == 1 else ""
-        raise InputError(f"expected y of shape {shape}, as the network answers, got {aims.shape}{hint}")
-    check_finite(aims, "y")
-    return aims
+    targets = check_numbers(y.numpy(force=True) if isinstance(y, Tensor) else y, "y", np.float64)
+    if targets.shape != shape:
+        hint = "; for one output pass y[:, None]" if targets.ndim == 1 and shape[1] == 1 else ""
+        raise InputError(f"expected y of shape {shape}, as the network answers, got {targets.shape}{hint}")
+    check_finite(targets, "y")
+    return targets
 
 
 def check_width(features: int, hint: str) -> None:

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from remanence.arrays import Array
-from remanence.deep.nn.saved_parts import Parts
-from remanence.deep.online.information import Information, nothing_learned, unpacked
-from remanence.deep.online.learner import Online, check_targets, check_width, linearized, moved
+from remanence.deep.nn.saved_parts import SavedParts
+from remanence.deep.online.information import Information, information_from_dict, prior_information
+from remanence.deep.online.learner import OnlineLearner, add_change, check_targets, check_width, linearized
 from remanence.validation import check_number
 
 
-class LinearizedRLS(Online[Information]):
+class LinearizedRLS(OnlineLearner[Information]):
     """Least squares over every sample so far, each seen through the network linearised where it came.
 
     `step` learns a batch (n, c) as one block, linearised at the weights before it; sample i of the batch still weighs
@@ -45,21 +45,21 @@ class LinearizedRLS(Online[Information]):
         self.ridge = check_number(ridge, "ridge", hint="a small positive number")
         self.forget = check_number(forget, "forget", hint="1 keeps everything, 0.99 fades; ORFit has exact constraints")
         check_width(self.flat.size, 'choose layers=["…"], or use EBP or EKF(covariance="lowrank")')
-        self.memory = nothing_learned(self.flat.size, self.ridge)
+        self.memory = prior_information(self.flat.size, self.ridge)
 
     @property
     def settings(self) -> dict[str, Any]:
         return {"ridge": self.ridge, "forget": self.forget}
 
-    def _learned(self, x: Tensor, y: Any) -> tuple[Tensor, Information, Array]:
+    def _compute_step(self, x: Tensor, y: Any) -> tuple[Tensor, Information, Array]:
         outputs, J = linearized(self.flat, x)  # (N1)
         errors = check_targets(y, outputs.shape) - outputs
         n, c, D = J.shape
-        memory, change = self.memory.learned(J.reshape(n * c, D), errors.reshape(-1, 1), self.forget, each=c)
-        return moved(self.flat.vector(), change[:, 0]), memory, errors  # (N3)
+        memory, change = self.memory.updated(J.reshape(n * c, D), errors.reshape(-1, 1), self.forget, each=c)
+        return add_change(self.flat.vector(), change[:, 0]), memory, errors  # (N3)
 
-    def _packed(self) -> dict[str, Any]:
-        return self.memory.packed()
+    def _memory_to_dict(self) -> dict[str, Any]:
+        return self.memory.to_dict()
 
-    def _unpacked(self, parts: Parts) -> Information:
-        return unpacked(parts, self.flat.size)
+    def _memory_from_dict(self, parts: SavedParts) -> Information:
+        return information_from_dict(parts, self.flat.size)

@@ -33,7 +33,7 @@ class Observation(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Squared(Observation):
+class SquaredObservation(Observation):
     """Answers that are numbers, each output with its own noise."""
 
     noise: Array  # () or (c,)
@@ -48,14 +48,14 @@ class Squared(Observation):
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax(Observation):
+class SoftmaxObservation(Observation):
     """Answers that are classes, or shares of classes that sum to one."""
 
     noise: float  # r: how many times an answer is less sure than it claims
 
     def read(self, outputs: Array, J: Array, y: Any) -> tuple[Array, Array, Array]:
         n, c, D = J.shape
-        shares = class_shares(y, n, c)
+        shares = class_probabilities(y, n, c)
         p = np.exp(outputs - outputs.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
         root = np.sqrt(np.maximum(p, SMALLEST))
@@ -64,7 +64,7 @@ class Softmax(Observation):
         return errors, scale * X.reshape(n * c, D), scale * (errors / root).ravel()  # (V2)
 
 
-def class_shares(y: Any, n: int, c: int) -> Array:
+def class_probabilities(y: Any, n: int, c: int) -> Array:
     """Labels (n,) in 0..c−1, or shares (n, c) that sum to one, as shares."""
     if c < 2:
         raise InputError(f"expected a network with an output for each of two or more classes, got {c} output")
@@ -78,7 +78,7 @@ def class_shares(y: Any, n: int, c: int) -> Array:
         return np.asarray(np.eye(c)[given])
     if given.ndim != 2:
         raise InputError(
-            f"expected y as whole-number labels ({n},) or as one-hot rows ({n}, {c}), got {given.dtype} {given.shape}"
+            f"expected y as integer labels ({n},) or as one-hot rows ({n}, {c}), got {given.dtype} {given.shape}"
         )
     shares = check_targets(given, (n, c))
     if (shares < 0).any() or (np.abs(shares.sum(axis=1) - 1) > 1e-6).any():
@@ -93,9 +93,9 @@ def observation(loss: Any, noise: Any) -> tuple[Observation, float | list[float]
         raise InputError(f'expected loss to be "squared" or "softmax", got {loss!r}')
     if np.ndim(noise) == 0:
         value = check_number(noise, "noise", hint=hint)
-        return (Squared(np.array(value)) if loss == "squared" else Softmax(value)), value
+        return (SquaredObservation(np.array(value)) if loss == "squared" else SoftmaxObservation(value)), value
     variances = np.array(check_numbers(noise, "noise", np.float64))
     if loss == "softmax" or variances.ndim != 1 or not (np.isfinite(variances) & (variances > 0)).all():
         one = "" if loss == "softmax" else " or one an output"
         raise InputError(f"expected noise to be a positive number{one}, got shape {variances.shape}; {hint}")
-    return Squared(variances), variances.tolist()
+    return SquaredObservation(variances), variances.tolist()

@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 
 from remanence.arrays import Array
-from remanence.deep.nn.saved_parts import Parts
-from remanence.deep.online.learner import Online, check_targets, linearized, moved
+from remanence.deep.nn.saved_parts import SavedParts
+from remanence.deep.online.learner import OnlineLearner, add_change, check_targets, linearized
 from remanence.memory.subspace import Subspace, effective_tolerance, nothing
 from remanence.memory.truncated_svd import Spectrum, no_spectrum
 from remanence.validation import check_count, check_number
 
 
-class ORFit(Online[Subspace | Spectrum]):
+class ORFit(OnlineLearner[Subspace | Spectrum]):
     """Each sample is solved, to first order, by the smallest step that moves no old answer.
 
     `step` takes the samples of a batch one after the other, so batches may be cut anywhere. It returns y − f(x) of each
@@ -51,16 +51,16 @@ class ORFit(Online[Subspace | Spectrum]):
     def settings(self) -> dict[str, Any]:
         return {"rank": self.rank, "tolerance": self.tolerance}
 
-    def _learned(self, x: Tensor, y: Any) -> tuple[Tensor, Subspace | Spectrum, Array]:
+    def _compute_step(self, x: Tensor, y: Any) -> tuple[Tensor, Subspace | Spectrum, Array]:
         vector, past = self.flat.vector(), self.memory
         tolerance = effective_tolerance(self.tolerance, vector)
-        aims: Array | None = None
+        targets: Array | None = None
         errors = []
         for i in range(len(x)):
             outputs, J = linearized(self.flat, x[i : i + 1], vector)
-            aims = check_targets(y, (len(x), outputs.shape[1])) if aims is None else aims
-            errors.append(aims[i] - outputs[0])
-            vector = moved(vector, smallest_step(Subspace(past.basis), J[0], errors[i], tolerance))
+            targets = check_targets(y, (len(x), outputs.shape[1])) if targets is None else targets
+            errors.append(targets[i] - outputs[0])
+            vector = add_change(vector, smallest_step(Subspace(past.basis), J[0], errors[i], tolerance))
             past = self._remembered(past, J[0], tolerance)
         return vector, past, np.array(errors)
 
@@ -70,12 +70,12 @@ class ORFit(Online[Subspace | Spectrum]):
         assert self.rank is not None
         return past.absorbed(J, np.zeros((len(J), 0)), self.rank) if J.any() else past  # (O3)
 
-    def _packed(self) -> dict[str, Any]:
+    def _memory_to_dict(self) -> dict[str, Any]:
         if isinstance(self.memory, Subspace):
             return {"basis": self.memory.basis}
         return {"basis": self.memory.basis, "strength": self.memory.strength, "dropped": self.memory.dropped}
 
-    def _unpacked(self, parts: Parts) -> Subspace | Spectrum:
+    def _memory_from_dict(self, parts: SavedParts) -> Subspace | Spectrum:
         basis = parts.orthonormal("basis", self.flat.size)
         if self.rank is None:
             return Subspace(basis)

@@ -14,7 +14,7 @@ MakeScheduler = Callable[[torch.optim.Optimizer], Any]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TrainingConfig:
     """Settings of the training of each task."""
 
     optimizer: MakeOptimizer
@@ -78,12 +78,12 @@ class Recipe:
             raise InputError("ReduceLROnPlateau looks at the loss of an epoch; leave scheduler_step at 'epoch'")
         return made
 
-    def words(self, parameters: list[torch.nn.Parameter]) -> dict[str, Any]:
+    def run_settings(self, parameters: list[torch.nn.Parameter]) -> dict[str, Any]:
         """The settings as plain values, by which a checkpoint knows its run."""
         trial = self.make_optimizer(parameters)
-        words = {f.name: getattr(self, f.name) for f in fields(self)}
-        words["optimizer"] = type(trial).__name__
+        settings = {f.name: getattr(self, f.name) for f in fields(self)}
+        settings["optimizer"] = type(trial).__name__
         for i, group in enumerate(trial.param_groups):
-            words |= {f"{name} of parameter group {i}": str(v) for name, v in group.items() if name != "params"}
-        words["scheduler"] = "none" if self.scheduler is None else type(self.make_scheduler(trial)).__name__
-        return words
+            settings |= {f"{name} of parameter group {i}": str(v) for name, v in group.items() if name != "params"}
+        settings["scheduler"] = "none" if self.scheduler is None else type(self.make_scheduler(trial)).__name__
+        return settings

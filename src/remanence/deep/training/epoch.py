@@ -1,4 +1,4 @@
-"""One pass of an optimizer over the rows of a lesson, as lean as a loop written by hand.
+"""One pass of an optimizer over the rows of a data, as lean as a loop written by hand.
 
     θ ← step(θ, ∇ loss(batch))      for the batches of a random order of the rows          (D1)
 
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from remanence.deep.training.network import Lesson
+from remanence.deep.training.network import TaskData
 
 SHUFFLED_AT_ONCE = 4096  # rows gathered in one go: indexing every small batch would cost more than its step
 
@@ -25,7 +25,7 @@ def generator(*key: int) -> torch.Generator:
 
 
 @contextmanager
-def own_randomness(device: torch.device, *key: int) -> Iterator[None]:
+def forked_rng(device: torch.device, *key: int) -> Iterator[None]:
     """What a module draws inside this block (dropout, say) depends on the key alone, and no one else notices."""
     cuda = [device.index or 0] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda):
@@ -36,27 +36,27 @@ def own_randomness(device: torch.device, *key: int) -> Iterator[None]:
         yield
 
 
-def descend(
+def train_epoch(
     optimizer: torch.optim.Optimizer,
-    lesson: Lesson,
+    data: TaskData,
     batch_size: int,
     order: Tensor,
     advance: Callable[[int], None],
     after_step: Callable[[], None] | None = None,
 ) -> float:
-    """Step through the lesson once in the given order (D1); the mean loss of its rows as they were met."""
+    """Step through the data once in the given order (D1); the mean loss of its rows as they were met."""
     batch: tuple[Tensor, ...] = ()
 
     def closure() -> Tensor:
         optimizer.zero_grad()
-        loss = lesson.loss(*batch)
+        loss = data.loss(*batch)
         torch.autograd.backward(loss)
         return loss
 
     losses: list[Tensor] = []
     at_once = max(SHUFFLED_AT_ONCE // batch_size, 1) * batch_size
     for places in torch.split(order, at_once):
-        batches = zip(*(torch.split(part, batch_size) for part in lesson.rows(places)), strict=True)
+        batches = zip(*(torch.split(part, batch_size) for part in data.rows(places)), strict=True)
         for batch in batches:  # noqa: B007 (the closure reads it)
             loss: Any = optimizer.step(closure)  # type: ignore[arg-type]  # torch's types want a float there
             losses.append(loss.detach())

@@ -12,12 +12,12 @@ from typing import Any
 from torch import nn
 
 from remanence.deep.guards.guard import Guard
-from remanence.deep.guards.parameter_roles import unwrapped
-from remanence.deep.training.config import MakeOptimizer, MakeScheduler, Recipe
+from remanence.deep.nn.wrappers import unwrap
+from remanence.deep.training.config import MakeOptimizer, MakeScheduler, TrainingConfig
 from remanence.deep.training.result import StreamFit
-from remanence.deep.training.run import run, settings_of
+from remanence.deep.training.run import describe_guard, run
 from remanence.deep.training.targets import Loss
-from remanence.deep.training.validate import Run
+from remanence.deep.training.validate import TrainingRun
 from remanence.errors import InputError
 from remanence.evaluation.loop import check_stream
 from remanence.streams.task import Task
@@ -67,7 +67,7 @@ def fit_stream(
         What the error matrix counts, as the loss of `rm.evaluate`: by default 0/1 for labels, squared for numbers.
     heads : "single" or "task"
         "single": all labels compete. "task": a row's task is known, and only the labels of its task compete, in
-        training and in answering; in the head of the task if the model is a `MultiHead`.
+        training and in eval_mode; in the head of the task if the model is a `MultiHead`.
     grow : str, optional
         The name of a Linear layer that gets outputs as new labels come.
     scheduler : callable, optional
@@ -81,7 +81,7 @@ def fit_stream(
     patience : int, optional
         End a task after this many epochs without a lower validation loss.
     min_lr : float
-        End a task when the scheduler has taken every learning rate below this.
+        End a task when the scheduler has taken every learning rate below training.
     keep_optimizer : bool
         Keep one optimizer (and scheduler) for all tasks instead of a fresh one for each.
     absorb_samples : int, optional
@@ -113,9 +113,9 @@ def fit_stream(
     True
     """
     tasks = check_stream(stream)
-    if guard is not None and (not isinstance(guard, Guard) or guard.model is not unwrapped(model)):
+    if guard is not None and (not isinstance(guard, Guard) or guard.model is not unwrap(model)):
         raise InputError(f"expected a guard of this model or None, got {guard!r}; make it: GradientProjection(model)")
-    recipe = Recipe(
+    config = TrainingConfig(
         optimizer=optimizer,
         scheduler=scheduler,
         scheduler_step=scheduler_step,
@@ -130,8 +130,8 @@ def fit_stream(
         seed=seed,
     )
     plan = [[i] for i in range(len(tasks))]
-    name = "finetuning" if guard is None else settings_of(guard)
-    return run(Run(model, tasks, recipe, guard, plan, name, loss, error, heads), checkpoint, progress)
+    name = "finetuning" if guard is None else describe_guard(guard)
+    return run(TrainingRun(model, tasks, config, guard, plan, name, loss, error, heads), checkpoint, progress)
 
 
 def joint(
@@ -160,7 +160,7 @@ def joint(
     matrix but column 0 is that of the model trained on everything.
     """
     tasks = check_stream(stream)
-    recipe = Recipe(
+    config = TrainingConfig(
         optimizer=optimizer,
         scheduler=scheduler,
         scheduler_step=scheduler_step,
@@ -173,4 +173,6 @@ def joint(
         seed=seed,
     )
     plan = [list(range(len(tasks))), *([] for _ in tasks[1:])]
-    return run(Run(model, tasks, recipe, None, plan, "joint training", loss, error, heads), checkpoint, progress)
+    return run(
+        TrainingRun(model, tasks, config, None, plan, "joint training", loss, error, heads), checkpoint, progress
+    )

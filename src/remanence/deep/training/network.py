@@ -1,4 +1,4 @@
-"""A torch module as a pupil: rows in, a loss to descend, answers out; the task of a row chooses its head."""
+"""A torch module as a pupil: rows in, a loss to train_epoch, answers out; the task of a row chooses its head."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from remanence.arrays import Array
 from remanence.deep.guards.checks.batches import Forward
-from remanence.deep.guards.guard import answering
-from remanence.deep.training.targets import Labels, Loss
+from remanence.deep.nn.eval_mode import eval_mode
+from remanence.deep.training.targets import Loss, OutputLabels
 from remanence.errors import InputError
 from remanence.streams.task import Task
 
@@ -19,7 +19,7 @@ ASKED_AT_ONCE = 512  # rows answered in one call
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TaskData:
     """Rows to learn, on the model's device: inputs, targets and, where it matters, the task of each row."""
 
     parts: tuple[Tensor, ...]  # (n, …), (n,) or (n, c), and sometimes (n,)
@@ -31,20 +31,22 @@ class Lesson:
     def rows(self, places: Tensor) -> tuple[Tensor, ...]:
         return tuple(part[places] for part in self.parts)
 
-    def divided(self, places: Tensor) -> "tuple[Lesson, Lesson]":
+    def divided(self, places: Tensor) -> "tuple[TaskData, TaskData]":
         """The rows at these places, and the others."""
         others = torch.ones(len(self), dtype=torch.bool)
         others[places] = False
-        return Lesson(self.rows(places), self.loss), Lesson(self.rows(others.nonzero()[:, 0]), self.loss)
+        return TaskData(self.rows(places), self.loss), TaskData(self.rows(others.nonzero()[:, 0]), self.loss)
 
 
-class Network:
+class TaskNetwork:
     """A model, what its outputs mean, and the loss they are taught with."""
 
-    def __init__(self, model: nn.Module, tasks: Sequence[Task], loss: Loss, labels: Labels | None, heads: bool) -> None:
+    def __init__(
+        self, model: nn.Module, tasks: Sequence[Task], loss: Loss, labels: OutputLabels | None, heads: bool
+    ) -> None:
         self.model, self.tasks, self.loss, self.labels = model, tasks, loss, labels
         self.heads = heads  # whether the model is told the task
-        like = floats_of(model)
+        like = first_float_parameter(model)
         self.device, self.dtype = like.device, like.dtype
 
     def forward(self, task: int) -> Forward:
@@ -60,21 +62,21 @@ class Network:
     def inputs(self, X: Array) -> Tensor:
         return _tensor(X).to(self.device, self.dtype)
 
-    def lesson(self, tasks: Sequence[int]) -> Lesson:
+    def task_data(self, tasks: Sequence[int]) -> TaskData:
         """The rows of one task, or of several in one heap."""
         own_outputs = self.heads or (self.labels is not None and self.labels.by_task)
         mixed = len(tasks) > 1 and own_outputs
         x = _joined([self.inputs(self.tasks[i].X) for i in tasks])
         y = _joined([self._targets(i, mixed) for i in tasks]).to(self.device)
         if not mixed:
-            return Lesson((x, y), self._loss_of(tasks[0]))
+            return TaskData((x, y), self._loss_of(tasks[0]))
         task = _joined([torch.full((len(self.tasks[i].X),), i) for i in tasks]).to(self.device)
-        return Lesson((x, y, task), self._loss_of_mixed())
+        return TaskData((x, y, task), self._loss_of_mixed())
 
-    def answers(self, task: int, places: Array) -> Array:
+    def predict(self, task: int, places: Array) -> Array:
         """What the model answers to test rows of a task now: labels (n,) or numbers (n, c)."""
         X, forward, parts = self.tasks[task].X_test, self.forward(task), []
-        with answering(self.model):
+        with eval_mode(self.model):
             for i in range(0, len(places), ASKED_AT_ONCE):
                 out = forward(self.model, self.inputs(X[places[i : i + ASKED_AT_ONCE]]))
                 if self.labels is None:
@@ -83,13 +85,13 @@ class Network:
                     parts.append(self.labels.labels[task][out.argmax(dim=1).cpu().numpy()])
         return np.concatenate(parts)
 
-    def mean_loss(self, lesson: Lesson) -> float:
-        """The mean loss over a lesson as the model answers."""
+    def mean_loss(self, data: TaskData) -> float:
+        """The mean loss over a data as the model answers."""
         total = 0.0
-        with answering(self.model):
-            for places in torch.split(torch.arange(len(lesson)), ASKED_AT_ONCE):
-                total += float(lesson.loss(*lesson.rows(places))) * len(places)
-        return total / len(lesson)
+        with eval_mode(self.model):
+            for places in torch.split(torch.arange(len(data)), ASKED_AT_ONCE):
+                total += float(data.loss(*data.rows(places))) * len(places)
+        return total / len(data)
 
     def _targets(self, task: int, mixed: bool) -> Tensor:
         Y = self.tasks[task].Y
@@ -117,7 +119,7 @@ class Network:
         return lambda x, y, task: loss(model(x).masked_fill(forbidden[task], -torch.inf), y)
 
 
-def floats_of(model: nn.Module) -> Tensor:
+def first_float_parameter(model: nn.Module) -> Tensor:
     """A parameter that shows the device and the precision of the model's inputs."""
     for parameter in model.parameters():
         if parameter.is_floating_point():
@@ -125,12 +127,12 @@ def floats_of(model: nn.Module) -> Tensor:
     raise InputError("expected a model with real parameters, got one without any")
 
 
-def width_of(model: nn.Module, X: Array, labels: bool) -> int:
+def count_outputs(model: nn.Module, X: Array, labels: bool) -> int:
     """How many outputs the model gives, found by asking it two rows; for labels they must stand in a row."""
-    like = floats_of(model)
+    like = first_float_parameter(model)
     x = _tensor(X[:2]).to(like.device, like.dtype)
     try:
-        with answering(model):
+        with eval_mode(model):
             out = model(x)
     except Exception as problem:
         raise InputError(

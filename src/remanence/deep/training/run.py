@@ -10,13 +10,13 @@ import numpy as np
 from torch import nn
 
 from remanence.deep.guards.guard import Guard
-from remanence.deep.guards.parameter_roles import unwrapped
+from remanence.deep.nn.wrappers import unwrap
 from remanence.deep.training.epoch import trainable
 from remanence.deep.training.result import StreamFit
 from remanence.deep.training.targets import name_of
 from remanence.deep.training.trainer import Trainer
 from remanence.deep.training.trainer_state import Checkpoints
-from remanence.deep.training.validate import Run, network_of
+from remanence.deep.training.validate import TrainingRun, build_network
 from remanence.evaluation.loop import evaluate
 from remanence.evaluation.memory_size import memory_size
 from remanence.files import make_folder
@@ -24,24 +24,25 @@ from remanence.progress import progress_bar
 from remanence.streams.task import Task
 
 
-def run(this: Run, checkpoint: str | Path | None, progress: bool | None) -> StreamFit:
+def run(training: TrainingRun, checkpoint: str | Path | None, progress: bool | None) -> StreamFit:
     """Look at everything, then train; on any error the model and the guard are put back."""
-    network, loss_name = network_of(this)
-    error = this.error if this.error is not None else ("squared" if network.labels is None else "zero_one")
-    words = {"name": this.name, "loss": loss_name, "error": name_of(error), "heads": this.heads}
-    words |= this.recipe.words(trainable(this.model))
-    trainer = Trainer(network, this.guard, this.recipe, this.plan, this.name)
-    stream = [_by_reference(i, task) for i, task in enumerate(this.tasks)]
-    with _unchanged_if_it_raises(this), progress_bar("Training", trainer.steps(), progress) as advance:
+    network, loss_name = build_network(training)
+    error = training.error if training.error is not None else ("squared" if network.labels is None else "zero_one")
+    settings = {"name": training.name, "loss": loss_name, "error": name_of(error), "heads": training.heads}
+    settings |= training.config.run_settings(trainable(training.model))
+    trainer = Trainer(network, training.guard, training.config, training.plan, training.name)
+    stream = [_by_reference(i, task) for i, task in enumerate(training.tasks)]
+    with _restore_on_error(training), progress_bar("Training", trainer.steps(), progress) as advance:
         if checkpoint is not None:
-            words |= {"model": _shapes(this.model), "stream": fingerprint(this.tasks)}
+            settings |= {"model": _shapes(training.model), "stream": fingerprint(training.tasks)}
             path = make_folder(Path(checkpoint).parent) / Path(checkpoint).name
-            Checkpoints(trainer, path, words).begin()
+            Checkpoints(trainer, path, settings).begin()
             advance(trainer.steps(done=True))
         trainer.advance = advance
         matrix = evaluate(trainer, stream, error, progress=False, record=trainer.record)
     return StreamFit(
-        replace(matrix, seconds=trainer.seconds, memory=memory_size((this.model, this.guard))),  # not the rows
+        # the size of model and guard, without the rows
+        replace(matrix, seconds=trainer.seconds, memory=memory_size((training.model, training.guard))),
         tuple(map(tuple, trainer.losses)),
         tuple(map(tuple, trainer.validation_losses)),
         tuple(trainer.reports),
@@ -51,11 +52,11 @@ def run(this: Run, checkpoint: str | Path | None, progress: bool | None) -> Stre
 
 
 @contextmanager
-def _unchanged_if_it_raises(this: Run) -> Iterator[None]:
-    model, guard = unwrapped(this.model), this.guard
+def _restore_on_error(training: TrainingRun) -> Iterator[None]:
+    model, guard = unwrap(training.model), training.guard
     modes = {module: module.training for module in model.modules()}
     values = {name: value.detach().clone() for name, value in model.state_dict().items()}
-    head = model.get_submodule(this.recipe.grow) if this.recipe.grow else None
+    head = model.get_submodule(training.config.grow) if training.config.grow else None
     own = {} if head is None else dict(head.named_parameters(recurse=False))
     memory = None if guard is None else guard.state_dict()
     try:
@@ -81,11 +82,11 @@ def _by_reference(index: int, task: Task) -> Task:
     return Task(task.name, rows[0], task.Y, rows[1], task.Y_test)
 
 
-def settings_of(guard: Guard) -> str:
+def describe_guard(guard: Guard) -> str:
     """The guard and its settings on one line."""
     settings = {k: v for k, v in vars(guard).items() if not k.startswith("_") and k != "model"}
-    words = [f"{k}={name_of(v) if callable(v) else repr(v)}" for k, v in settings.items()]
-    return f"{type(guard).__name__}({', '.join(words)})"
+    shown = [f"{k}={name_of(v) if callable(v) else repr(v)}" for k, v in settings.items()]
+    return f"{type(guard).__name__}({', '.join(shown)})"
 
 
 def fingerprint(tasks: Sequence[Task]) -> str:

@@ -1,9 +1,9 @@
 """What the outputs of a network stand for, task by task, and the loss that teaches them.
 
     single head      every output competes with every other one, in every task
-    head by task     only the outputs of a task's own labels compete, in training and in answering
+    head by task     only the outputs of a task's own labels compete, in training and in eval_mode
 
-Labels of any kind become the numbers of outputs on the way in, and outputs become labels on the way out.
+OutputLabels of any kind become the numbers of outputs on the way in, and outputs become labels on the way out.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,25 +24,25 @@ LOSSES: dict[str, Loss] = {"cross_entropy": nn.functional.cross_entropy, "square
 
 
 @dataclass(frozen=True)
-class Labels:
+class OutputLabels:
     """The labels that compete in each task and the outputs that stand for them."""
 
     labels: tuple[Array, ...]  # of each task (c,)
     columns: tuple[slice | Tensor, ...]  # of each task, among the outputs the model gives for it
-    together: tuple[Array, ...]  # of each task (c,), among the outputs of all tasks side by side
+    among_all: tuple[Array, ...]  # of each task (c,), among the outputs of all tasks side by side
     width: int  # outputs of all tasks
     by_task: bool  # whether each task has outputs of its own
 
-    def codes(self, task: int, Y: Array, together: bool = False) -> Tensor:
+    def codes(self, task: int, Y: Array, among_all: bool = False) -> Tensor:
         """The label of each row as a number among those that compete, or among all outputs."""
         order = np.argsort(self.labels[task], kind="stable")
         codes = order[np.searchsorted(self.labels[task], Y, sorter=order)]
-        return torch.from_numpy(np.asarray(self.together[task][codes] if together else codes))
+        return torch.from_numpy(np.asarray(self.among_all[task][codes] if among_all else codes))
 
     def allowed(self) -> Tensor:
         """Which of all outputs compete in each task, (T, outputs)."""
         mask = torch.zeros(len(self.labels), self.width, dtype=torch.bool)
-        for task, columns in enumerate(self.together):
+        for task, columns in enumerate(self.among_all):
             mask[task, torch.from_numpy(columns)] = True
         return mask
 
@@ -71,7 +71,7 @@ def name_of(loss: Any) -> str:
     return loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
 
 
-def single_head(tasks: Sequence[Task], outputs: int, grows: bool) -> Labels:
+def single_head(tasks: Sequence[Task], outputs: int, grows: bool) -> OutputLabels:
     """One head for all labels of the stream.
 
     Whole numbers from 0 that are numbers of outputs stand for themselves; other labels come in sorted order. A head
@@ -92,10 +92,10 @@ def single_head(tasks: Sequence[Task], outputs: int, grows: bool) -> Labels:
             "widen its last layer, or name that layer to let it grow: grow='the name of a Linear layer'"
         )
     count, places = len(tasks), np.arange(len(known))
-    return Labels((known,) * count, (slice(0, len(known)),) * count, (places,) * count, len(known), False)
+    return OutputLabels((known,) * count, (slice(0, len(known)),) * count, (places,) * count, len(known), False)
 
 
-def heads_by_task(tasks: Sequence[Task], outputs: int, model: nn.Module) -> Labels:
+def heads_by_task(tasks: Sequence[Task], outputs: int, model: nn.Module) -> OutputLabels:
     """The labels of each task compete among themselves: in a head of their own, or in their part of a shared one."""
     own = [np.unique(task.Y) for task in tasks]
     if isinstance(model, MultiHead):
@@ -107,12 +107,12 @@ def heads_by_task(tasks: Sequence[Task], outputs: int, model: nn.Module) -> Labe
                     f"got one of {width}"
                 )
         starts = np.cumsum([0, *model.widths])
-        together = [start + np.arange(len(labels)) for start, labels in zip(starts, own, strict=False)]
+        among_all = [start + np.arange(len(labels)) for start, labels in zip(starts, own, strict=False)]
         columns: list[slice | Tensor] = [slice(0, len(labels)) for labels in own]
-        return Labels(tuple(own), tuple(columns), tuple(together), int(starts[-1]), True)
+        return OutputLabels(tuple(own), tuple(columns), tuple(among_all), int(starts[-1]), True)
     whole = single_head(tasks, outputs, False)
-    together = [whole.codes(0, labels).numpy() for labels in own]
-    return Labels(tuple(own), tuple(_run(c) for c in together), tuple(together), outputs, True)
+    among_all = [whole.codes(0, labels).numpy() for labels in own]
+    return OutputLabels(tuple(own), tuple(_run(c) for c in among_all), tuple(among_all), outputs, True)
 
 
 def check_heads(model: MultiHead, tasks: Sequence[Task]) -> None:

@@ -19,15 +19,15 @@ from remanence.arrays import Array
 from remanence.deep.guards.guard import Guard
 from remanence.deep.guards.layer_guard import LayerGuard
 from remanence.deep.guards.ogd import OGD
-from remanence.deep.guards.parameter_roles import unwrapped
 from remanence.deep.nn.heads import add_outputs
-from remanence.deep.training.config import Recipe
-from remanence.deep.training.epoch import descend, generator, own_randomness, trainable
-from remanence.deep.training.network import Lesson, Network
+from remanence.deep.nn.wrappers import unwrap
+from remanence.deep.training.config import TrainingConfig
+from remanence.deep.training.epoch import forked_rng, generator, train_epoch, trainable
+from remanence.deep.training.network import TaskData, TaskNetwork
 from remanence.errors import NumericalError
 from remanence.evaluation.loop import Record
 
-EPOCH, ASIDE, ABSORBED = range(3)  # what random numbers are for
+EPOCH, VALIDATION, ABSORBED = range(3)  # what random numbers are for
 ABSORBED_AT_ONCE = 64  # rows, or a batch if that is larger
 
 
@@ -36,14 +36,14 @@ class Trainer:
 
     def __init__(
         self,
-        network: Network,
+        network: TaskNetwork,
         guard: Guard | None,
-        recipe: Recipe,
+        config: TrainingConfig,
         plan: Sequence[Sequence[int]],  # the tasks whose rows are learned at each step of the stream
         name: str,
     ) -> None:
-        self.network, self.guard, self.recipe, self.plan, self.name = network, guard, recipe, plan, name
-        self.model = unwrapped(network.model)
+        self.network, self.guard, self.config, self.plan, self.name = network, guard, config, plan, name
+        self.model = unwrap(network.model)
         self.advance: Callable[..., None] = lambda steps, note=None: None  # called as the work goes on
         self.save: Callable[[bool], None] = lambda task_ends: None  # called after every epoch and every task
         count = len(plan)
@@ -74,79 +74,79 @@ class Trainer:
         """Answers to the test rows (task, place)."""
         cuts = np.flatnonzero(np.diff(X[:, 0])) + 1
         parts = [(int(rows[0, 0]), rows[:, 1].astype(int)) for rows in np.split(X, cuts)]
-        return np.concatenate([self.network.answers(task, places) for task, places in parts])
+        return np.concatenate([self.network.predict(task, places) for task, places in parts])
 
     def steps(self, done: bool = False) -> int:
         """The most optimizer steps the run can take, or those it has behind it."""
-        epochs = [self.recipe.epochs if t < self.done or not done else len(run) for t, run in enumerate(self.losses)]
+        epochs = [self.config.epochs if t < self.done or not done else len(run) for t, run in enumerate(self.losses)]
         return sum(count * self._steps(task) for task, count in enumerate(epochs))
 
     def _steps(self, task: int) -> int:
-        return self.recipe.steps(sum(len(self.network.tasks[i].X) for i in self.plan[task]))
+        return self.config.steps(sum(len(self.network.tasks[i].X) for i in self.plan[task]))
 
     def _learn(self, task: int) -> None:
         if self.plan[task]:
             start = perf_counter()
-            lesson, aside = self._lesson(task)
+            data, aside = self._task_data(task)
             self.seconds[task] += perf_counter() - start
-            self._train(task, lesson, aside)
+            self._train(task, data, aside)
             start = perf_counter()
             if self.guard is not None:
-                self._absorb(self.guard, task, lesson)
+                self._absorb(self.guard, task, data)
             self.seconds[task] += perf_counter() - start
         self.done, self.best = task + 1, None
-        if not self.recipe.keep_optimizer:
+        if not self.config.keep_optimizer:
             self.optimizer = self.scheduler = None
         self.save(True)
 
-    def _lesson(self, task: int) -> tuple[Lesson, Lesson | None]:
-        lesson = self.network.lesson(self.plan[task])
-        count = len(lesson) - self.recipe.trained_rows(len(lesson))
+    def _task_data(self, task: int) -> tuple[TaskData, TaskData | None]:
+        data = self.network.task_data(self.plan[task])
+        count = len(data) - self.config.trained_rows(len(data))
         if not count:
-            return lesson, None
-        order = torch.randperm(len(lesson), generator=generator(self.recipe.seed, ASIDE, task))
-        aside, rest = lesson.divided(order[:count])
+            return data, None
+        order = torch.randperm(len(data), generator=generator(self.config.seed, VALIDATION, task))
+        aside, rest = data.divided(order[:count])
         return rest, aside
 
-    def _train(self, task: int, lesson: Lesson, aside: Lesson | None) -> None:
-        recipe, losses = self.recipe, self.losses[task]
+    def _train(self, task: int, data: TaskData, aside: TaskData | None) -> None:
+        config, losses = self.config, self.losses[task]
         if not losses:
             self.grow(task)
         if self.optimizer is None:
             self.make_optimizer()
         while not self._finished(task):
             start = perf_counter()
-            loss = _finite(self._epoch(task, len(losses), lesson), "training", task, len(losses))
+            loss = _finite(self._epoch(task, len(losses), data), "training", task, len(losses))
             if aside is not None:
-                self._look_at(task, _finite(self.network.mean_loss(aside), "validation", task, len(losses)))
+                self._record_validation(task, _finite(self.network.mean_loss(aside), "validation", task, len(losses)))
             losses.append(loss)
             self._schedule(task)
             self.seconds[task] += perf_counter() - start
             self.advance(0, f"task {task + 1}/{len(self.plan)}, epoch {len(losses)}, loss {loss:.4g}")
             self.save(False)
-        self.advance((recipe.epochs - len(losses)) * self._steps(task))  # what an early end leaves out
+        self.advance((config.epochs - len(losses)) * self._steps(task))  # what an early end leaves out
         if self.best is not None:
             self.model.load_state_dict(self.best)
 
-    def _epoch(self, task: int, epoch: int, lesson: Lesson) -> float:
+    def _epoch(self, task: int, epoch: int, data: TaskData) -> float:
         assert self.optimizer is not None
-        seed = self.recipe.seed
-        order = torch.randperm(len(lesson), generator=generator(seed, EPOCH, task, epoch))
+        seed = self.config.seed
+        order = torch.randperm(len(data), generator=generator(seed, EPOCH, task, epoch))
         protected = nullcontext() if self.guard is None else self.guard.protect(self.optimizer)
-        with own_randomness(self.network.device, seed, EPOCH, task, epoch), protected:
+        with forked_rng(self.network.device, seed, EPOCH, task, epoch), protected:
             self.network.model.train()
-            by_batch = self.scheduler is not None and self.recipe.scheduler_step == "batch"
+            by_batch = self.scheduler is not None and self.config.scheduler_step == "batch"
             each = self.scheduler.step if by_batch else None
-            return descend(self.optimizer, lesson, self.recipe.batch_size, order, self.advance, each)
+            return train_epoch(self.optimizer, data, self.config.batch_size, order, self.advance, each)
 
-    def _look_at(self, task: int, loss: float) -> None:
+    def _record_validation(self, task: int, loss: float) -> None:
         """Remember the weights if their validation loss is the lowest of this task."""
         if loss < min(self.validation_losses[task], default=np.inf):
             self.best = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
         self.validation_losses[task].append(loss)
 
     def _schedule(self, task: int) -> None:
-        if self.recipe.scheduler_step == "batch":
+        if self.config.scheduler_step == "batch":
             return
         if isinstance(self.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             self.scheduler.step((self.validation_losses[task] or self.losses[task])[-1])
@@ -154,43 +154,43 @@ class Trainer:
             self.scheduler.step()
 
     def _finished(self, task: int) -> bool:
-        recipe, aside = self.recipe, self.validation_losses[task]
-        if len(self.losses[task]) >= recipe.epochs:
+        config, aside = self.config, self.validation_losses[task]
+        if len(self.losses[task]) >= config.epochs:
             return True
         if not self.losses[task] or self.optimizer is None:
             return False
-        if recipe.patience is not None and len(aside) - 1 - int(np.argmin(aside)) >= recipe.patience:
+        if config.patience is not None and len(aside) - 1 - int(np.argmin(aside)) >= config.patience:
             return True
-        return max(float(group["lr"]) for group in self.optimizer.param_groups) < recipe.min_lr
+        return max(float(group["lr"]) for group in self.optimizer.param_groups) < config.min_lr
 
-    def _absorb(self, guard: Guard, task: int, lesson: Lesson) -> None:
-        order = torch.randperm(len(lesson), generator=generator(self.recipe.seed, ABSORBED, task))
-        places = order[: self.recipe.absorb_samples]
-        batches: Iterator[Any] = map(lesson.rows, torch.split(places, max(ABSORBED_AT_ONCE, self.recipe.batch_size)))
+    def _absorb(self, guard: Guard, task: int, data: TaskData) -> None:
+        order = torch.randperm(len(data), generator=generator(self.config.seed, ABSORBED, task))
+        places = order[: self.config.absorb_samples]
+        batches: Iterator[Any] = map(data.rows, torch.split(places, max(ABSORBED_AT_ONCE, self.config.batch_size)))
         if not (isinstance(guard, OGD) and guard.of != "logits"):  # every other memory is of inputs alone
             batches = (inputs for inputs, _ in batches)
         self.reports.append(guard.absorb(batches, forward=self.network.forward(task)))
 
     def grow(self, task: int) -> None:
         """Give the head outputs for every label up to this task."""
-        name, labels = self.recipe.grow, self.network.labels
+        name, labels = self.config.grow, self.network.labels
         if name is not None and labels is not None:
             seen = [i for step in self.plan[: task + 1] for i in step]
             self.widen(len(np.unique(np.concatenate([self.network.tasks[i].Y for i in seen]))))
 
     def widen(self, outputs: int) -> None:
-        layer = self.model.get_submodule(str(self.recipe.grow))
+        layer = self.model.get_submodule(str(self.config.grow))
         assert isinstance(layer, nn.Linear)
         if outputs > layer.out_features:
             if isinstance(self.guard, LayerGuard):
-                self.guard.grow(str(self.recipe.grow), outputs)
+                self.guard.grow(str(self.config.grow), outputs)
             else:
                 add_outputs(layer, outputs)
 
     def make_optimizer(self) -> None:
         """An optimizer of the parameters of now, and its scheduler."""
-        self.optimizer = self.recipe.make_optimizer(trainable(self.model))
-        self.scheduler = self.recipe.make_scheduler(self.optimizer)
+        self.optimizer = self.config.make_optimizer(trainable(self.model))
+        self.scheduler = self.config.make_scheduler(self.optimizer)
 
 
 def _finite(loss: float, what: str, task: int, epoch: int) -> float:

@@ -16,7 +16,7 @@ from remanence.deep.training.trainer import Trainer
 SHARE = 20  # within a task, saving takes at most one part in this many of the time
 
 
-def saved(trainer: Trainer) -> dict[str, Any]:
+def trainer_to_state(trainer: Trainer) -> dict[str, Any]:
     """The state of a trainer between two epochs."""
     return {
         "done": trainer.done,
@@ -25,7 +25,7 @@ def saved(trainer: Trainer) -> dict[str, Any]:
         "validation_losses": trainer.validation_losses,
         "reports": [asdict(report) for report in trainer.reports],
         "seconds": trainer.seconds.tolist(),
-        "outputs": _head(trainer).out_features if trainer.recipe.grow else None,
+        "outputs": _head(trainer).out_features if trainer.config.grow else None,
         "model": trainer.model.state_dict(),
         "best": trainer.best,
         "optimizer": trainer.optimizer.state_dict() if trainer.optimizer is not None else None,
@@ -34,7 +34,7 @@ def saved(trainer: Trainer) -> dict[str, Any]:
     }
 
 
-def restore(trainer: Trainer, state: dict[str, Any]) -> None:
+def restore_trainer(trainer: Trainer, state: dict[str, Any]) -> None:
     """Put a trainer made with the same settings into a saved state."""
     if state["outputs"] is not None:
         trainer.widen(state["outputs"])
@@ -68,21 +68,21 @@ class Checkpoints:
         state = read_checkpoint(self.path)
         if state is not None:
             check_same_run(self.path, state["run"], self.run)
-            restore(self.trainer, state)
+            restore_trainer(self.trainer, state)
         self.trainer.save = self.save
 
     def save(self, task_ends: bool) -> None:
         start = perf_counter()
         if not task_ends and start - self.ended < SHARE * self.cost:
             return
-        write_checkpoint(self.path, {"run": self.run, **saved(self.trainer)}, verify=not self.verified)
+        write_checkpoint(self.path, {"run": self.run, **trainer_to_state(self.trainer)}, verify=not self.verified)
         self.verified = True
         self.ended = perf_counter()
         self.cost = self.ended - start
 
 
 def _head(trainer: Trainer) -> nn.Linear:
-    layer = trainer.model.get_submodule(str(trainer.recipe.grow))
+    layer = trainer.model.get_submodule(str(trainer.config.grow))
     assert isinstance(layer, nn.Linear)
     return layer
 

@@ -65,12 +65,12 @@ def _to_parts_with_layers(learner: Any) -> dict[str, Any]:
 
 def _from_parts(cls: Any, parts: dict[str, Any]) -> Any:
     from remanence.deep.encoder import Encoder
-    from remanence.deep.guards.parameter_roles import unwrapped
+    from remanence.deep.nn.wrappers import unwrap
 
     model = parts["model"]
     learner = cls(model, **parts["settings"])
     learner.load_state_dict(_mapped(parts["memory"], _tensor))
-    if Encoder(unwrapped(model)).fingerprint() != parts["weights"]:
+    if Encoder(unwrap(model)).fingerprint() != parts["weights"]:
         warnings.warn(
             f"the network's weights are not those it had when its {cls.__name__} was saved; load them too, "
             f"or what was learned then is not what the network answers now",

@@ -1,7 +1,7 @@
 """How a model is called on a batch, and what is said where a batch does not fit it."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -27,7 +27,7 @@ def call_model(model: nn.Module, batch: Any) -> Any:
     )
 
 
-def ask(model: nn.Module, batch: Any, forward: Forward) -> Any:
+def call_checked(model: nn.Module, batch: Any, forward: Forward) -> Any:
     """What the model answers to a batch; a batch that does not fit its call is refused in words."""
     if forward is call_model:
         _check_arguments(model, batch)
@@ -80,3 +80,13 @@ def _check_precision(model: nn.Module, batch: Any, error: RuntimeError) -> None:
 
 def first_line(error: Exception) -> str:
     return (str(error).splitlines() or [""])[0]
+
+
+def check_batches(batches: Any) -> Iterable[Any]:
+    """Something to take batches from, and not one batch that would come apart into rows."""
+    if isinstance(batches, Tensor | Mapping | str) or not isinstance(batches, Iterable):
+        raise InputError(
+            f"expected a list, a DataLoader or another iterable of batches, got {type(batches).__name__}; "
+            "for a single batch pass [batch]"
+        )
+    return batches

@@ -13,20 +13,20 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from remanence.deep.guards.parameter_roles import unwrapped
+from remanence.deep.nn.wrappers import unwrap
 
 Optimizers = Iterable[torch.optim.Optimizer]
 
 
-def switches(optimizer: torch.optim.Optimizer) -> bool:
+def is_schedule_free(optimizer: torch.optim.Optimizer) -> bool:
     """Whether it is of the schedule-free kind, with train() and eval()."""
     return all(callable(getattr(optimizer, mode, None)) for mode in ("train", "eval"))
 
 
-def warn_of_hidden_modes(optimizers: Optimizers) -> None:
+def warn_about_hidden_modes(optimizers: Optimizers) -> None:
     """When a block begins: optimizers with two sets of weights that do not show which one is in the parameters."""
     for optimizer in optimizers:
-        if switches(optimizer) and not any("train_mode" in group for group in optimizer.param_groups):
+        if is_schedule_free(optimizer) and not any("train_mode" in group for group in optimizer.param_groups):
             warnings.warn(
                 f"{_name(optimizer)} has train() and eval(), so it seems to keep a second set of weights; "
                 f"{_ADVICE.format(_name(optimizer))}",
@@ -35,10 +35,10 @@ def warn_of_hidden_modes(optimizers: Optimizers) -> None:
             )
 
 
-def warn_of_train_mode(optimizers: Optimizers) -> None:
+def warn_about_train_mode(optimizers: Optimizers) -> None:
     """When a block ends: optimizers that would still put other weights into the parameters."""
     for optimizer in optimizers:
-        if switches(optimizer) and any(group.get("train_mode") for group in optimizer.param_groups):
+        if is_schedule_free(optimizer) and any(group.get("train_mode") for group in optimizer.param_groups):
             warnings.warn(
                 f"{_name(optimizer)} is in train mode where the block ends, and its eval() will put other weights into "
                 f"the model; {_ADVICE.format(_name(optimizer))}",
@@ -57,7 +57,7 @@ def _name(optimizer: torch.optim.Optimizer) -> str:
     return type(optimizer).__name__
 
 
-def warn_of_averages(model: nn.Module) -> None:
+def warn_about_averages(model: nn.Module) -> None:
     """When a block begins: averaged copies of the model that hold other weights than those the memory was taken at.
 
     Averages of guarded weights alone answer as those do, because what a guard holds is linear in the weights.
@@ -66,7 +66,7 @@ def warn_of_averages(model: nn.Module) -> None:
     for kind in list(kinds):
         kinds |= set(kind.__subclasses__())
     for average in [thing for thing in gc.get_referrers(*kinds) if type(thing) in kinds]:
-        if int(average.n_averaged) and _older(unwrapped(average.module), model):
+        if int(average.n_averaged) and _older(unwrap(average.module), model):
             warnings.warn(
                 "an AveragedModel of a model like this one holds other weights than those the memory was taken at. If "
                 "it averages this model, what it answers to old inputs moves as it follows, and no guard holds a copy: "
@@ -78,7 +78,7 @@ def warn_of_averages(model: nn.Module) -> None:
             return
 
 
-class WithoutGradients:
+class UntrainedParameters:
     """Parameters that ask for no gradient, and so are not expected to move in a block: a teacher, a codebook."""
 
     def __init__(self, parameters: Mapping[str, Tensor]) -> None:

@@ -17,45 +17,45 @@ import torch
 from torch import Tensor, nn
 
 from remanence.deep.guards.checks.batches import Forward
-from remanence.deep.guards.guard import answering
-from remanence.deep.guards.parameter_roles import Cover, outputs_of
-from remanence.deep.guards.projection.guarded_steps import Keeper
+from remanence.deep.guards.parameter_roles import ParameterRoles, float_outputs
+from remanence.deep.guards.projection.guarded_steps import StepProjector
+from remanence.deep.nn.eval_mode import eval_mode
 from remanence.errors import InputError
 
 Values = dict[Tensor, Tensor]
 
 
-class Trial:
+class TrialStep:
     """The answers to one batch at the weights of now, and after steps that a memory allows."""
 
-    def __init__(self, model: nn.Module, cover: Cover, batch: Any, forward: Forward) -> None:
-        self.model, self.cover = model, cover
-        self.ask: Callable[[], list[Tensor]] = lambda: outputs_of(forward(model, batch))
-        self.now: Values = {p: p.detach().clone() for p in cover.kept}
+    def __init__(self, model: nn.Module, roles: ParameterRoles, batch: Any, forward: Forward) -> None:
+        self.model, self.roles = model, roles
+        self.outputs: Callable[[], list[Tensor]] = lambda: float_outputs(forward(model, batch))
+        self.now: Values = {p: p.detach().clone() for p in roles.kept}
 
     @torch.no_grad()
-    def run(self, keepers: Sequence[Keeper], exact: bool) -> None:
+    def run(self, projectors: Sequence[StepProjector], exact: bool) -> None:
         """Raises InputError where the answers are not explained; the parameters are then as they were, as always."""
-        with answering(self.model):
+        with eval_mode(self.model):
             try:
-                self.before, self.again = self.ask(), self.ask()
-                stepped = self._allowed_step(keepers)
-                moved = self._moved(self.ask()) if exact else self._moved(self._answers_outside(stepped))
+                self.before, self.again = self.outputs(), self.outputs()
+                stepped = self._allowed_step(projectors)
+                moved = self._moved(self.outputs()) if exact else self._moved(self._answers_outside(stepped))
                 if moved is not None:
-                    self._refuse(stepped, *moved)
+                    self._raise(stepped, *moved)
             finally:
                 _write(self.now)
 
-    def _allowed_step(self, keepers: Iterable[Keeper]) -> Values:
+    def _allowed_step(self, projectors: Iterable[StepProjector]) -> Values:
         """Move every parameter at random, keep the allowed part; returns what moved, and leaves it so."""
         noise = torch.Generator("cpu").manual_seed(0)
-        for parameter in self.cover.kept:
+        for parameter in self.roles.kept:
             if parameter.requires_grad:
                 size = 0.1 * float(parameter.double().square().mean().sqrt()) or 0.01
                 step = torch.randn(parameter.shape, generator=noise, dtype=torch.float64, device="cpu") * size
                 parameter.add_(step.to(parameter))
-        for keeper in keepers:
-            keeper.keep()
+        for projector in projectors:
+            projector.project_step()
         return {p: p.detach().clone() for p, value in self.now.items() if not torch.equal(p, value)}
 
     def _answers_outside(self, stepped: Values) -> list[Tensor]:
@@ -69,22 +69,24 @@ class Trial:
                 outside = {p: stepped[p] for p in inside}
                 # last before the call and first after it: hooks of the user's own are outside
                 enter = module.register_forward_pre_hook(lambda *_, values=inside: _write(values))
-                leave = module.register_forward_hook(_leaving(names[module], outside), prepend=True, with_kwargs=True)
+                leave = module.register_forward_hook(
+                    _restore_hook(names[module], outside), prepend=True, with_kwargs=True
+                )
                 hooks.callback(enter.remove)
                 hooks.callback(leave.remove)
-            return self.ask()
+            return self.outputs()
 
     def _owners(self) -> dict[nn.Module, list[Tensor]]:
         """The modules whose calls show what their parameters do."""
         owners: dict[nn.Module, list[Tensor]] = {
-            w.module: [p for m in w.matrices for p in m.parameters] for w in self.cover.watched
+            w.module: [p for m in w.matrices for p in m.parameters] for w in self.roles.recorded
         }
-        owners |= {table: [table.weight] for table in self.cover.tables.values()}
-        return owners | {norm: list(norm.parameters()) for norm in self.cover.norms.values()}
+        owners |= {table: [table.weight] for table in self.roles.tables.values()}
+        return owners | {norm: list(norm.parameters()) for norm in self.roles.norms.values()}
 
     def _moved(self, after: list[Tensor]) -> tuple[float, float] | None:
         """How far the answers moved and what rounding allows, where it is more."""
-        coarsest = max((float(torch.finfo(t.dtype).eps) for t in (*self.cover.kept, *self.before)), default=0.0)
+        coarsest = max((float(torch.finfo(t.dtype).eps) for t in (*self.roles.kept, *self.before)), default=0.0)
         for a, b, c in zip(self.before, self.again, after, strict=True):
             if a.numel():
                 allowed = coarsest**0.5 * max(float(a.abs().max()), 1e-30) + 10 * float((a - b).abs().max())
@@ -93,7 +95,7 @@ class Trial:
                     return moved, allowed
         return None
 
-    def _refuse(self, stepped: Values, moved: float, allowed: float) -> None:
+    def _raise(self, stepped: Values, moved: float, allowed: float) -> None:
         found = f"a trial step that no memory forbids moved the model's answers by {moved:.1e} (allowed {allowed:.1e})"
         named = [(name, p) for name, p in self.model.named_parameters() if p in stepped]
         lost = [name for name, p in named if self._moved(self._answers_outside({p: stepped[p]})) is not None]
@@ -111,11 +113,11 @@ class Trial:
         )
 
 
-def _leaving(name: str, outside: Values) -> Callable[..., None]:
-    def leave(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], answer: Any) -> None:
+def _restore_hook(name: str, outside: Values) -> Callable[..., None]:
+    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], answer: Any) -> None:
         if "forward" in vars(module) and outside:
-            own = outputs_of(type(module).forward(module, *args, **kwargs))
-            if not all(map(_alike, own, outputs_of(answer))):
+            own = float_outputs(type(module).forward(module, *args, **kwargs))
+            if not all(map(_close, own, float_outputs(answer))):
                 raise InputError(
                     f"{name} answers otherwise than {type(module).__name__} does, because its forward was replaced, so "
                     "its inputs do not explain its answers; make it a class of its own, and name its parameters in "
@@ -123,10 +125,10 @@ def _leaving(name: str, outside: Values) -> Callable[..., None]:
                 )
         _write(outside)
 
-    return leave
+    return hook
 
 
-def _alike(a: Tensor, b: Tensor) -> bool:
+def _close(a: Tensor, b: Tensor) -> bool:
     if a.shape != b.shape or not a.numel():
         return a.shape == b.shape
     eps = max(torch.finfo(t.dtype).eps for t in (a, b))

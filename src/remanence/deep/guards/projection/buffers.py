@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-Place = tuple[nn.Module, str]  # the module a buffer is registered in, and its name there
+BufferLocation = tuple[nn.Module, str]  # the module a buffer is registered in, and its name there
 
 
-def places_of_buffers(model: nn.Module) -> dict[str, Place]:
+def buffer_locations(model: nn.Module) -> dict[str, BufferLocation]:
     """Where every buffer of a model is found, by its full name, also when it is replaced by another tensor."""
-    found: dict[str, Place] = {}
+    found: dict[str, BufferLocation] = {}
     for prefix, module in model.named_modules():
         for name, buffer in module._buffers.items():
             if buffer is not None:
@@ -27,7 +27,7 @@ def places_of_buffers(model: nn.Module) -> dict[str, Place]:
     return found
 
 
-class _Recording(dict[str, Tensor | None]):
+class _ReadTracker(dict[str, Tensor | None]):
     """A module's buffers, noting which of them are read."""
 
     def __init__(self, buffers: dict[str, Tensor | None]) -> None:
@@ -48,11 +48,11 @@ class _Recording(dict[str, Tensor | None]):
 
 
 @contextmanager
-def buffers_read(places: Mapping[str, Place]) -> Iterator[set[str]]:
+def record_buffer_reads(locations: Mapping[str, BufferLocation]) -> Iterator[set[str]]:
     """Fills a set with the names of the buffers that are read inside this block."""
     read: set[str] = set()
-    plain = {module: module._buffers for module, _ in places.values()}
-    recording = {module: _Recording(buffers) for module, buffers in plain.items()}
+    plain = {module: module._buffers for module, _ in locations.values()}
+    recording = {module: _ReadTracker(buffers) for module, buffers in plain.items()}
     try:
         for module in plain:
             vars(module)["_buffers"] = recording[module]
@@ -62,14 +62,16 @@ def buffers_read(places: Mapping[str, Place]) -> Iterator[set[str]]:
             buffers.clear()
             buffers.update(dict.items(recording[module]))
             vars(module)["_buffers"] = buffers
-        read |= {name for name, (module, own) in places.items() if own in recording[module].read}
+        read |= {name for name, (module, own) in locations.items() if own in recording[module].read}
 
 
-def recording(forward: Callable[..., Any], places: Mapping[str, Place], read: set[str]) -> Callable[..., Any]:
+def recording_reads(
+    forward: Callable[..., Any], locations: Mapping[str, BufferLocation], read: set[str]
+) -> Callable[..., Any]:
     """The same way to call a model, adding the buffers that its calls read to a set."""
 
     def call(model: nn.Module, batch: Any) -> Any:
-        with buffers_read(places) as found:
+        with record_buffer_reads(locations) as found:
             answer = forward(model, batch)
         read.update(found)
         return answer
@@ -77,61 +79,63 @@ def recording(forward: Callable[..., Any], places: Mapping[str, Place], read: se
     return call
 
 
-class HeldBuffer:
+class FrozenBuffer:
     """A buffer put back to the bit, whether it was written to or replaced by another tensor."""
 
-    def __init__(self, name: str, place: Place, value: Tensor, says: bool) -> None:
-        self.name, self.place, self.value, self.says = name, place, value, says
+    def __init__(self, name: str, location: BufferLocation, value: Tensor, warns: bool) -> None:
+        self.name, self.location, self.value, self.warns = name, location, value, warns
         self.parameters: tuple[Tensor, ...] = ()
         self.by_layer = True
-        self.known: tuple[Tensor | None, int] = (None, -1)
-        tensor = place[0]._buffers.get(place[1])
+        self.last_seen: tuple[Tensor | None, int] = (None, -1)
+        tensor = location[0]._buffers.get(location[1])
         # what differs already when a block begins was said then
-        self.differed = tensor is not None and tensor.shape == value.shape and not torch.equal(tensor, value.to(tensor))
+        self.changed_before = (
+            tensor is not None and tensor.shape == value.shape and not torch.equal(tensor, value.to(tensor))
+        )
 
-    def keep(self) -> None:
+    def project_step(self) -> None:
         """Put it back if it was written to; a writer that hides from the version counter is found by `settle`."""
-        tensor = self.place[0]._buffers.get(self.place[1])
-        if tensor is not None and (tensor is not self.known[0] or tensor._version != self.known[1]):
-            self._put_back(tensor)
+        tensor = self.location[0]._buffers.get(self.location[1])
+        if tensor is not None and (tensor is not self.last_seen[0] or tensor._version != self.last_seen[1]):
+            self._restore(tensor)
 
-    def lean(self) -> None:
+    def project_gradient(self) -> None:
         """A buffer has no gradient."""
 
-    def settle(self) -> None:
-        tensor = self.place[0]._buffers.get(self.place[1])
+    def finalize(self) -> None:
+        tensor = self.location[0]._buffers.get(self.location[1])
         if tensor is not None:
-            self._put_back(tensor)
+            self._restore(tensor)
 
     def moved(self) -> bool:
         """Buffers speak for themselves, when they are put back."""
         return False
 
     @torch.no_grad()
-    def _put_back(self, tensor: Tensor) -> None:
+    def _restore(self, tensor: Tensor) -> None:
         if tensor.shape != self.value.shape:
-            self._say(
+            self._warn(
                 f"{self.name} changed its shape from {tuple(self.value.shape)} to {tuple(tensor.shape)} inside "
                 "protect() and cannot be put back: old answers hold only if they do not depend on the change"
             )
         elif not torch.equal(tensor, self.value.to(tensor)):
             tensor.copy_(self.value)
-            self._say(
+            self._warn(
                 f"{self.name} changed while the model trained inside protect(), and is put back after every step, "
                 "because old answers were given with it: the model trains with a value that it does not answer with. "
                 f"Name it in frozen=('{self.name}',) to hold it without this warning, or in free=(…) where old answers "
                 "may move with it"
             )
-        self.known = (tensor, tensor._version)
+        self.last_seen = (tensor, tensor._version)
 
-    def _say(self, what: str) -> None:
-        if self.says and not self.differed:
-            self.says = False  # once a block
+    def _warn(self, what: str) -> None:
+        if self.warns and not self.changed_before:
+            self.warns = False  # once a block
             warnings.warn(what, UserWarning, stacklevel=2)
-        self.differed = False
+        self.changed_before = False
 
 
-def outside_text(names: list[str], consequence: str) -> str:
+def changed_outside_message(names: list[str], consequence: str) -> str:
     """What to say of held buffers that are no longer what they were when a block or an `absorb` begins."""
     return (
         f"buffer{'s' if len(names) > 1 else ''} {', '.join(names)} changed outside protect(), and old answers may have "

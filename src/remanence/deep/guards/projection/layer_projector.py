@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from remanence.deep.guards.projection.protected_directions import Restraint
-from remanence.deep.nn.layers import Matrix
+from remanence.deep.guards.projection.protected_directions import ProtectedDirections
+from remanence.deep.nn.layers import WeightMatrix
 
 
 @dataclass(frozen=True)
-class Pull:
+class Correction:
     """The correction C of (K3) in the parameters' precision, by the parts of [W b] that can move."""
 
     whole: Tensor  # (g, r, in + 1) in float64
@@ -24,111 +24,111 @@ class Pull:
     left: Tensor | None  # (1, r) or (r, r): what K takes of D where the restraint is soft
 
 
-class Grip:
+class LayerProjector:
     """A restraint at work on the parameters, in their own precision and on their device.
 
     A matrix of one group is worked on without an axis for it, as the shapes here say: plain products are the fastest.
     """
 
-    def __init__(self, matrix: Matrix, restraint: Restraint) -> None:
-        self.matrix, self.restraint, self.name = matrix, restraint, matrix.name
+    def __init__(self, matrix: WeightMatrix, directions: ProtectedDirections) -> None:
+        self.matrix, self.directions, self.name = matrix, directions, matrix.name
         self.parameters, self.by_layer = matrix.parameters, True
         self.weight, self.bias = matrix.weight_parameter, matrix.bias_parameter
         self.inputs, dtype = matrix.weight.shape[2], matrix.weight.dtype
         self.dtype = dtype if dtype.itemsize >= 4 else torch.float32
         self.product = Tensor.addmm_ if matrix.groups == 1 else Tensor.baddbmm_
-        self.basis = self._working(restraint.basis[:, : self.inputs]).contiguous()  # (in, r)
-        self.on_one = self._working(restraint.basis[:, self.inputs :])  # (1, r), of the constant input
+        self.basis = self._working(directions.basis[:, : self.inputs]).contiguous()  # (in, r)
+        self.on_one = self._working(directions.basis[:, self.inputs :])  # (1, r), of the constant input
         # a soft restraint slows steps down from wherever the weights are; only a hard one holds what was once answered
-        soft = restraint.strength is not None
-        self.answers = self._working(matrix.values() @ restraint.basis if soft else restraint.answers.clone())
-        self.pulls: dict[tuple[bool, bool], Pull] = {}
-        self.place: tuple[int, int] | None = None
+        soft = directions.strength is not None
+        self.outputs = self._working(matrix.values() @ directions.basis if soft else directions.outputs.clone())
+        self.corrections: dict[tuple[bool, bool], Correction] = {}
+        self.addresses: tuple[int, int] | None = None
         self.views: tuple[Tensor, Tensor | None] | None = None
 
     def _working(self, tensor: Tensor) -> Tensor:
         tensor = tensor.to(self.weight.device, self.dtype)
         return tensor[0] if self.matrix.groups == 1 else tensor
 
-    def _pull(self) -> Pull | None:
+    def _correction(self) -> Correction | None:
         """How to correct what can move now: a parameter may be frozen or thawed at any time."""
         moving = (_can_move(self.weight), self.bias is not None and _can_move(self.bias))
-        if moving not in self.pulls and any(moving):
+        if moving not in self.corrections and any(moving):
             places = slice(0 if moving[0] else self.inputs, None if moving[1] or self.bias is None else self.inputs)
-            C, left = self.restraint.pull(places)
-            self.pulls[moving] = Pull(
+            C, left = self.directions.correction(places)
+            self.corrections[moving] = Correction(
                 C,
                 self._working(C[:, :, : self.inputs]) if moving[0] else None,
                 self._working(C[:, :, self.inputs :]) if moving[1] else None,
                 None if left is None else self._working(left),
             )
-        return self.pulls.get(moving)
+        return self.corrections.get(moving)
 
-    def _parts(self, matrix: Matrix) -> tuple[Tensor, Tensor | None]:
+    def _parts(self, matrix: WeightMatrix) -> tuple[Tensor, Tensor | None]:
         """W (out, in) and b (out, 1) to work on: views, or copies where precision or memory order ask for them."""
         bias = matrix.bias
         return self._working(matrix.weight), None if bias is None else self._working(bias[:, :, None])
 
-    def _watched_parts(self) -> tuple[tuple[Tensor, Tensor | None], bool]:
+    def _cached_parts(self) -> tuple[tuple[Tensor, Tensor | None], bool]:
         """The parts, and whether they are views; those stay the same as long as the parameters stay where they are."""
-        place = (self.weight.data_ptr(), 0 if self.bias is None else self.bias.data_ptr())
-        if self.views is None or place != self.place:
+        addresses = (self.weight.data_ptr(), 0 if self.bias is None else self.bias.data_ptr())
+        if self.views is None or addresses != self.addresses:
             parts = self._parts(self.matrix)
             if not all(p is None or _shared(p, q) for p, q in zip(parts, (self.weight, self.bias), strict=True)):
                 return parts, False
-            self.place, self.views = place, parts
+            self.addresses, self.views = addresses, parts
         return self.views, True
 
-    def _write(self, matrix: Matrix, pull: Pull, W: Tensor, b: Tensor | None) -> None:
+    def _write(self, matrix: WeightMatrix, correction: Correction, W: Tensor, b: Tensor | None) -> None:
         """Put copies back, of what can move."""
-        if pull.weight is not None:
+        if correction.weight is not None:
             matrix.write(W)
-        if pull.bias is not None and b is not None and matrix.bias is not None:
+        if correction.bias is not None and b is not None and matrix.bias is not None:
             matrix.bias.copy_(b.reshape(matrix.bias.shape))
 
-    def keep(self) -> None:
+    def project_step(self) -> None:
         """Take back the forbidden part of whatever the parameters did since the last call."""
-        pull = self._pull()
-        if pull is None:
+        correction = self._correction()
+        if correction is None:
             return
-        (W, b), direct = self._watched_parts()
-        D = self.answers.clone() if b is None else torch.addcmul(self.answers, b, self.on_one, value=-1)
+        (W, b), direct = self._cached_parts()
+        D = self.outputs.clone() if b is None else torch.addcmul(self.outputs, b, self.on_one, value=-1)
         self.product(D, W, self.basis, beta=-1)  # (K2)
-        if pull.left is not None:
-            self.answers += D * pull.left if pull.left.shape[-2] == 1 else D @ pull.left
-        if pull.weight is not None:
-            self.product(W, D, pull.weight, alpha=-1)  # (K3)
-        if pull.bias is not None and b is not None:
-            self.product(b, D, pull.bias, alpha=-1)
+        if correction.left is not None:
+            self.outputs += D * correction.left if correction.left.shape[-2] == 1 else D @ correction.left
+        if correction.weight is not None:
+            self.product(W, D, correction.weight, alpha=-1)  # (K3)
+        if correction.bias is not None and b is not None:
+            self.product(b, D, correction.bias, alpha=-1)
         if not direct:
-            self._write(self.matrix, pull, W, b)
+            self._write(self.matrix, correction, W, b)
 
-    def lean(self) -> None:
+    def project_gradient(self) -> None:
         """Take the forbidden part out of the gradients."""
-        pull = self._pull()
-        if pull is None:
+        correction = self._correction()
+        if correction is None:
             return
         slopes = replace(self.matrix, gradient=True)
         G, b = self._parts(slopes)
         D = G @ self.basis
         if b is not None:
             D.addcmul_(b, self.on_one)
-        G = G if pull.weight is None else G - D @ pull.weight
-        self._write(slopes, pull, G, b if pull.bias is None or b is None else b - D @ pull.bias)
+        G = G if correction.weight is None else G - D @ correction.weight
+        self._write(slopes, correction, G, b if correction.bias is None or b is None else b - D @ correction.bias)
 
-    def settle(self) -> None:
+    def finalize(self) -> None:
         """Keep once in float64: what single precision left over goes away up to the rounding of the weights."""
-        self.keep()
-        pull = self._pull()
-        if pull is None or pull.left is not None:
+        self.project_step()
+        correction = self._correction()
+        if correction is None or correction.left is not None:
             return
-        values, kept = self.matrix.values(), self.restraint
-        right = values - (values @ kept.basis - kept.answers) @ pull.whole
-        self._write(self.matrix, pull, right[:, :, : self.inputs], right[:, :, self.inputs :])
+        values, kept = self.matrix.values(), self.directions
+        right = values - (values @ kept.basis - kept.outputs) @ correction.whole
+        self._write(self.matrix, correction, right[:, :, : self.inputs], right[:, :, self.inputs :])
 
     def moved(self) -> bool:
-        """Whether the answers held are not what they were; a soft restraint holds none."""
-        return self.restraint.moved(self.matrix) and self._pull() is not None
+        """Whether the outputs held are not what they were; a soft restraint holds none."""
+        return self.directions.moved(self.matrix) and self._correction() is not None
 
 
 def _shared(part: Tensor, parameter: Tensor | None) -> bool:

@@ -18,7 +18,7 @@ from remanence.arrays import Array
 from remanence.memory.subspace import nothing
 
 
-class VectorGrip:
+class ParameterProjector:
     """Protected directions at work on the parameters, in their own precision and on their device."""
 
     def __init__(self, parameters: Iterable[Tensor], basis: Array, anchor: Array) -> None:
@@ -37,12 +37,12 @@ class VectorGrip:
         return list(torch.split(whole, [p.numel() for p in self.parameters]))
 
     @torch.no_grad()
-    def keep(self) -> None:
+    def project_step(self) -> None:
         """Take back the forbidden part of whatever the parameters did since the last call (V2)."""
         self._hold(self.working_basis, self.working_anchor)
 
     @torch.no_grad()
-    def lean(self) -> None:
+    def project_gradient(self) -> None:
         """Take the forbidden part out of the gradients."""
         for p in self.parameters:
             if p.grad is None:
@@ -51,7 +51,7 @@ class VectorGrip:
         _subtract(grads, self.working_basis, _along(grads, self.working_basis))
 
     @torch.no_grad()
-    def settle(self) -> None:
+    def finalize(self) -> None:
         """Keep once in float64: what single precision left over goes away up to the rounding of the parameters."""
         self._hold(self.basis, self.anchor)
 

@@ -1,11 +1,11 @@
-"""Keep the allowed part of a layer's step, hard or soft, by holding the answers on the protected directions.
+"""Keep the allowed part of a layer's step, hard or soft, by holding the outputs on the protected directions.
 
-    K = W U                                     (K1)   the answers on an orthonormal basis U of old inputs
+    K = W U                                     (K1)   the outputs on an orthonormal basis U of old inputs
     D = W' U − K                                (K2)   how far the optimizer's step W → W' moved them
     W ← W' − D C     K ← K + D (I − C U)        (K3)   C = ω Uᵀ
 
 With ω = 1 this is W + (W' − W)(I − UUᵀ): the step without its part in the span, and rounding never adds up, because
-the answers K themselves are held. With 0 < ω < 1 the step loses the share ω along each direction: the soft projector
+the outputs K themselves are held. With 0 < ω < 1 the step loses the share ω along each direction: the soft projector
 I − U ω Uᵀ. Nothing of size inputs × inputs is formed. Where only some columns of W may move (its bias is frozen, say),
 A being their rows of U, C may act on those alone and must undo what they do:
 
@@ -17,21 +17,21 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from remanence.deep.nn.layers import Matrix
+from remanence.deep.nn.layers import WeightMatrix
 
 
 @dataclass(frozen=True)
-class Restraint:
-    """The protected directions of one matrix, by group, and the answers on them, in float64."""
+class ProtectedDirections:
+    """The protected directions of one matrix, by group, and the outputs on them, in float64."""
 
     basis: Tensor  # (g, in + 1, r) U, columns of zeros where a group has fewer directions
     strength: Tensor | None  # (g, 1, r) ω; None means all ones
-    answers: Tensor  # (g, out, r) K
+    outputs: Tensor  # (g, out, r) K
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """(groups, outputs, inputs with the constant one)."""
-        return (*self.answers.shape[:2], self.basis.shape[1])
+        return (*self.outputs.shape[:2], self.basis.shape[1])
 
     @property
     def ranks(self) -> list[int]:
@@ -43,16 +43,16 @@ class Restraint:
         """How many directions are taken, a soft one counting by its strength."""
         return float(sum(self.ranks) if self.strength is None else self.strength.sum())
 
-    def moved(self, matrix: Matrix) -> bool:
-        """Whether a matrix no longer gives the answers held, beyond rounding; a soft restraint holds none."""
+    def moved(self, matrix: WeightMatrix) -> bool:
+        """Whether a matrix no longer gives the outputs held, beyond rounding; a soft restraint holds none."""
         if self.strength is not None or not self.basis.shape[2]:
             return False
         values = matrix.values()
-        shift = float((values @ self.basis - self.answers).abs().max())
+        shift = float((values @ self.basis - self.outputs).abs().max())
         eps = max(torch.finfo(p.dtype).eps for p in matrix.parameters)
         return not shift <= eps**0.5 * float(values.abs().max())
 
-    def pull(self, moving: slice) -> tuple[Tensor, Tensor | None]:
+    def correction(self, moving: slice) -> tuple[Tensor, Tensor | None]:
         """C (g, r, in + 1) of (K3) where only some columns may move, and what K takes of D, ω < 1 only."""
         C = torch.zeros_like(self.basis).transpose(1, 2)
         A = self.basis[:, moving]
@@ -69,8 +69,10 @@ class Restraint:
         return C, torch.eye(C.shape[1], dtype=C.dtype, device="cpu") - C @ self.basis
 
 
-def restraint(matrix: Matrix, bases: list[Tensor], strengths: list[Tensor] | None = None) -> Restraint:
-    """Hold the answers of a matrix, as they are now, on the bases (in + 1, r) of its groups (K1)."""
+def protect_directions(
+    matrix: WeightMatrix, bases: list[Tensor], strengths: list[Tensor] | None = None
+) -> ProtectedDirections:
+    """Hold the outputs of a matrix, as they are now, on the bases (in + 1, r) of its groups (K1)."""
     groups, _, inputs = matrix.shape
     widest = max(basis.shape[1] for basis in bases)
     U = torch.zeros(groups, inputs, widest, dtype=torch.float64, device="cpu")
@@ -79,25 +81,25 @@ def restraint(matrix: Matrix, bases: list[Tensor], strengths: list[Tensor] | Non
         U[g, :, : basis.shape[1]] = basis
         if strengths is not None:
             omega[g, 0, : basis.shape[1]] = strengths[g]
-    return Restraint(U, None if strengths is None else omega, matrix.values() @ U)
+    return ProtectedDirections(U, None if strengths is None else omega, matrix.values() @ U)
 
 
-class Hold:
+class FrozenTensor:
     """A tensor, or some of its rows, put back to the bit."""
 
     def __init__(self, name: str, tensor: Tensor, value: Tensor, rows: Tensor | None = None) -> None:
         self.name, self.parameters, self.by_layer = name, (tensor,), True
         self.tensor, self.value = tensor, value.to(tensor.device)
-        self.numbers = tensor.detach()
+        self.data = tensor.detach()
         self.rows = None if rows is None else rows.to(tensor.device)
 
-    def keep(self) -> None:
+    def project_step(self) -> None:
         if self.rows is None:
-            self.numbers.copy_(self.value)
+            self.data.copy_(self.value)
         else:
-            self.numbers.index_copy_(0, self.rows, self.value)
+            self.data.index_copy_(0, self.rows, self.value)
 
-    def lean(self) -> None:
+    def project_gradient(self) -> None:
         if self.tensor.grad is not None and self.tensor.grad.is_sparse:
             self.tensor.grad = self.tensor.grad.to_dense()
         if self.tensor.grad is not None:
@@ -106,10 +108,10 @@ class Hold:
             else:
                 self.tensor.grad.index_fill_(0, self.rows, 0.0)
 
-    def settle(self) -> None:
-        self.keep()
+    def finalize(self) -> None:
+        self.project_step()
 
     def moved(self) -> bool:
         """Whether it is not what is held."""
-        now = self.numbers if self.rows is None else self.numbers.index_select(0, self.rows)
+        now = self.data if self.rows is None else self.data.index_select(0, self.rows)
         return not torch.equal(now, self.value.to(now))

@@ -1,0 +1,23 @@
+"""Find the user's own module inside `torch.compile` and data-parallel wrappers."""
+
+import sys
+
+from torch import nn
+
+
+def wrapper_chain(model: nn.Module) -> list[nn.Module]:
+    """The model as it was handed over, and what is inside `torch.compile` and data-parallel wrappers, to the end."""
+    compiler = sys.modules.get("torch._dynamo.eval_frame")  # takes seconds to import, and who compiled has it
+    found = [model]
+    while True:
+        if compiler is not None and isinstance(found[-1], compiler.OptimizedModule):
+            found.append(found[-1]._orig_mod)
+        elif isinstance(found[-1], nn.parallel.DistributedDataParallel | nn.DataParallel):
+            found.append(found[-1].module)
+        else:
+            return found
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """The user's own module behind all wrappers: same parameters, hooks that fire."""
+    return wrapper_chain(model)[-1]
