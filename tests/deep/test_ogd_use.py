@@ -168,7 +168,7 @@ def test_a_step_that_dies_half_way_and_moves_outside_of_the_block():
     assert moved(net, x, before) < 1e-13, "put right on the way out"
     net.weight.data.add_(1.0)
     assert moved(net, x, before) > 0.1
-    with pytest.warns(UserWarning, match="moved outside protect.*takes them back"), guard.protect(optimizer):
+    with pytest.warns(UserWarning, match="changed outside protect.*restores them"), guard.protect(optimizer):
         pass
     assert moved(net, x, before) < 1e-13
     assert not optimizer._optimizer_step_post_hooks
@@ -206,14 +206,14 @@ REFUSED = {
     "an empty batch": (lambda net: rm.deep.OGD(net).absorb([draw(0, 6)]), "an empty batch is left out"),
     "no sample": (lambda net: rm.deep.OGD(net).absorb([torch.tensor(1.0)]), "one sample is x"),
     "NumPy inputs": (lambda net: rm.deep.OGD(net).absorb([np.ones((2, 6))]), "inputs as tensors"),
-    "another width": (lambda net: rm.deep.OGD(net).absorb([draw(2, 5)]), "answers samples of shape"),
+    "another width": (lambda net: rm.deep.OGD(net).absorb([draw(2, 5)]), "accepts samples of shape"),
     "NaN": (lambda net: rm.deep.OGD(net).absorb([draw(2, 6) * torch.nan]), "NaN or infinity"),
     "labels without use": (lambda net: rm.deep.OGD(net).absorb([(draw(2, 6), torch.ones(2))]), "2 positional inputs"),
     "no labels": (lambda net: rm.deep.OGD(net, of="label").absorb([draw(2, 6)]), "batches of .inputs, labels."),
     "a label too high": (lambda net: rm.deep.OGD(net, of="label").absorb([(draw(2, 6), [0, 3])]), "labels from 0 to 2"),
     "a label below 0": (lambda net: rm.deep.OGD(net, of="loss").absorb([(draw(2, 6), [-100, 1])]), "got -100 to 1"),
     "labels too few": (lambda net: rm.deep.OGD(net, of="label").absorb([(draw(2, 6), [0])]), "got .1,. of torch.int64"),
-    "targets as labels": (lambda net: rm.deep.OGD(net, of="label").absorb([(draw(2, 6), draw(2, 3))]), "integer labels"),
+    "targets as labels": (lambda net: rm.deep.OGD(net, of="label").absorb([(draw(2, 6), draw(2, 3))]), "integer"),
     "targets of another width": (lambda net: rm.deep.OGD(net, of="loss").absorb([(draw(2, 6), draw(2, 2))]), "2, 3"),
     "text as labels": (lambda net: rm.deep.OGD(net, of="label").absorb([(draw(2, 6), ["a", "b"])]), "labels as a"),
     "a function of no number": (

@@ -1,4 +1,7 @@
-"""Everything that needs torch: it stays an extra, and this room is the only one that imports it."""
+"""Guards, online learners and training loops for torch networks.
+
+torch is an optional dependency; this is the only package of remanence that imports it.
+"""
 
 try:
     import torch as _torch  # noqa: F401

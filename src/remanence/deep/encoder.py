@@ -1,4 +1,4 @@
-"""A frozen torch module as a transformer: what it sees of the data, in batches, without gradients."""
+"""A frozen torch module as a scikit-learn transformer: its features, computed in batches without gradients."""
 
 import hashlib
 from typing import Any, Self
@@ -14,20 +14,29 @@ from remanence.validation import check_count
 
 
 class Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Turns rows, images or token ids into the features of a frozen module.
+    """Transform rows, images or token ids into the features of a frozen torch module.
 
     Parameters
     ----------
     module : torch.nn.Module
-        Used in eval mode and never changed.
+        The network. It runs in eval mode and its weights are never changed.
     layer : str, optional
-        The name of a submodule (as in `named_modules()`) whose output is taken instead of the module's own.
+        Name of a submodule (as in `named_modules()`) whose output is returned instead of the module's own output.
     batch_size : int
+        Inputs per forward pass.
     device : str
+        Device on which the module runs.
     shape : tuple of int, optional
-        The shape of one input, where X holds flattened ones.
+        Shape of one input, if X holds flattened inputs.
     progress : bool, optional
-        Whether to show a progress bar; by default on a terminal when the work lasts over two seconds.
+        Whether to show a progress bar; by default only on a terminal and if the work takes more than two seconds.
+
+    Examples
+    --------
+    >>> import numpy as np, torch, remanence as rm
+    >>> net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    >>> rm.deep.Encoder(net, layer="1").transform(np.zeros((5, 4))).shape
+    (5, 8)
     """
 
     def __init__(
@@ -47,11 +56,22 @@ class Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.progress = progress
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Nothing is learned: the module is frozen."""
+        """Do nothing and return self: the module is frozen."""
         return self
 
     def transform(self, X: Any) -> Array:
-        """The features of every input, (n, features); what a layer gives beyond one axis is flattened."""
+        """Compute the features of every input.
+
+        Parameters
+        ----------
+        X : array or tensor of shape (n, …)
+            Inputs. Floating-point inputs are converted to the module's dtype.
+
+        Returns
+        -------
+        ndarray of shape (n, features)
+            Outputs of the module or layer; all axes after the first are flattened into one.
+        """
         check_count(self.batch_size, "batch_size")
         inputs = self._inputs(X)
         parameter = next(self.module.parameters(), torch.zeros(()))
@@ -75,7 +95,7 @@ class Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     if self.layer is not None:
                         if not caught:
                             raise InputError(
-                                f"expected layer {self.layer!r} to run in the module's forward, it did not"
+                                f"expected layer {self.layer!r} to be called in the module's forward, but it was not"
                             )
                         output = caught[-1]
                     parts.append(output.flatten(1).cpu().numpy())
@@ -87,7 +107,7 @@ class Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.concatenate(parts)
 
     def fingerprint(self) -> str:
-        """What tells this encoder from another: a hash of every weight and buffer, and the layer taken."""
+        """Return a hash of the module's weights and buffers and of the chosen layer, which identifies this encoder."""
         versions = [(name, t.data_ptr(), t._version) for name, t in self.module.state_dict(keep_vars=True).items()]
         if getattr(self, "_hashed", (None, ""))[0] != (versions, self.layer):
             digest = hashlib.sha256(f"{type(self.module).__name__}:{self.layer}".encode())

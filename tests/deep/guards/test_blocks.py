@@ -90,7 +90,7 @@ def test_weights_moved_outside_a_block_are_told_and_taken_back(started, moved):
         net[2].weight.add_(0.1)
     optimizer = optim.SGD(net.parameters(), lr=0.0)
     with (
-        pytest.warns(UserWarning, match=r"^2 moved outside protect\(\).*takes them back") as told,
+        pytest.warns(UserWarning, match=r"^2 changed outside protect\(\).*restores them") as told,
         guard.protect(optimizer),
     ):
         pass
@@ -98,7 +98,7 @@ def test_weights_moved_outside_a_block_are_told_and_taken_back(started, moved):
     assert moved(net, old) < 1e-13
     with torch.no_grad():
         net[2].weight.add_(0.1)
-    with pytest.warns(UserWarning, match=r"^2 moved outside protect\(\).*what they answer now") as told:
+    with pytest.warns(UserWarning, match=r"^2 changed outside protect\(\).*current outputs") as told:
         guard.absorb([new])
     assert told[0].filename == __file__
 

@@ -85,7 +85,7 @@ def test_statistics_of_ones_own_are_held_and_it_is_said(how, kind, rows, answers
     assert float(mean_of(net).abs().max()) > 0.1, "free during the first task"
     guard.absorb([rows(3, 8)])
     old, mean = [(rows(3, 8), answers(net, rows(3, 8)))], mean_of(net).clone()
-    with pytest.warns(UserWarning, match=r"mean changed .*inside protect\(\).* put back"):
+    with pytest.warns(UserWarning, match=r"mean changed .*inside protect\(\).* restored"):
         train(net, guard, rows(3, 8, seed=1) + 5)
     assert torch.equal(mean_of(net), mean)
     if kind == "energy 1":

@@ -50,7 +50,7 @@ def test_heads_that_are_there_from_the_start_or_added_task_by_task(early, rows, 
     }
 
 
-@pytest.mark.filterwarnings("ignore:no direction is left", "ignore:old inputs use every direction")
+@pytest.mark.filterwarnings("ignore:no direction is left", "ignore:earlier inputs use every direction")
 @pytest.mark.parametrize("make", [rm.deep.GradientProjection, lambda net: rm.deep.OWM(net, damping=1e-10)])
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_head_grows_and_old_answers_stay(make, bias, rows, learn, moved, answers):

@@ -144,7 +144,7 @@ def test_two_optimizers_for_two_halves(started, moved, hooks_of):
 def test_what_an_unguarded_optimizer_does_inside_the_block_is_taken_back_at_its_end(started, moved):
     net, guard, old, new = started()
     guarded, other = optim.SGD(net[0].parameters(), lr=0.1), optim.SGD(net[2:].parameters(), lr=0.1)
-    with pytest.warns(UserWarning, match=r"^2, 4 moved inside protect\(\)"), guard.protect(guarded):
+    with pytest.warns(UserWarning, match=r"^2, 4 changed inside protect\(\)"), guard.protect(guarded):
         loss_of(net, new).backward()
         other.step()
         assert moved(net, old) > 1e-3

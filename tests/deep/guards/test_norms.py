@@ -88,7 +88,7 @@ def test_statistics_that_moved_outside_are_told_and_what_is_absorbed_counts(rows
     net.train()
     net(5 * rows(9, 6, seed=1))
     x = rows(2, 6, seed=2)
-    with pytest.warns(UserWarning, match=r"1\.running_mean.*moved outside protect.*what they answer now"):
+    with pytest.warns(UserWarning, match=r"1\.running_mean.*changed outside protect.*current outputs"):
         guard.absorb([x])
     old = [(x, answers(net, x))]
     learn(net, guard, rows(3, 6, seed=3), optim.AdamW(net.parameters(), lr=0.01))

@@ -121,9 +121,9 @@ BATCHES = {
     "nothing": (lambda x: None, "got NoneType"),
     "a data set": (lambda x: torch.utils.data.TensorDataset(x), "got TensorDataset"),
     "numbers": (lambda x: [1, 2], "got int"),
-    "NaN": (lambda x: [x, a_nan(x)], "layer 0 hold NaN"),
-    "infinity": (lambda x: [x / 0], "layer 0 hold NaN"),
-    "infinity inside": (lambda x: [x * 1e300, x * 1e308], "hold NaN or infinity"),
+    "NaN": (lambda x: [x, a_nan(x)], "layer 0 contain NaN"),
+    "infinity": (lambda x: [x / 0], "layer 0 contain NaN"),
+    "infinity inside": (lambda x: [x * 1e300, x * 1e308], "contain NaN or infinity"),
 }
 
 
@@ -144,7 +144,7 @@ def test_weights_that_are_no_numbers(mlp, rows):
     net = mlp()
     with torch.no_grad():
         net[4].weight[0, 0] = float("nan")
-    with pytest.raises(rm.InputError, match=r"layer 4 hold NaN or infinity.*weights"):
+    with pytest.raises(rm.InputError, match=r"layer 4 contain NaN or infinity.*weights"):
         rm.deep.GradientProjection(net).absorb([rows(2, 10)])
 
 
@@ -160,7 +160,7 @@ def test_optimizers_that_are_none_or_of_another_model(make, mlp, rows):
     for given, message in (
         ((), r"one or more torch\.optim optimizers.*got \[\]"),
         (("AdamW",), r"got \['str'\]"),
-        ((optim.SGD(mlp().parameters()),), "holds none of them.*another model"),
+        ((optim.SGD(mlp().parameters()),), "has none of them.*another model"),
     ):
         with pytest.raises(rm.InputError, match=message), guard.protect(*given):
             pass
@@ -202,7 +202,7 @@ def test_a_weight_used_outside_its_module_is_found_by_a_trial_step(table, rows):
     x = torch.tensor([1, 3]) if table else rows(2, 6)
     guard = rm.deep.GradientProjection(net)
     weights = [p.detach().clone() for p in net.parameters()]
-    with pytest.raises(rm.InputError, match=r"a trial step .* moved the model's answers.*Nothing was absorbed"):
+    with pytest.raises(rm.InputError, match=r"a trial step .* changed the outputs.*Nothing was absorbed"):
         guard.absorb([x])
     assert all(torch.equal(p, w) for p, w in zip(net.parameters(), weights, strict=True))
     assert guard.report().tasks == 0 and guard.state_dict()["layers"] == {}

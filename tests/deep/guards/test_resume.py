@@ -125,7 +125,7 @@ CHANGES = {
     "layers missing": (lambda s: s.pop("layers"), "damaged"),
     "another layer": (lambda s: s["layers"].update(far=s["layers"].pop("0")), "layer far has .* and None here"),
     "another width": (lambda s: s["layers"].update({"0": s["layers"]["2"]}), r"layer 0 has .*\(1, 40, 41\) there"),
-    "held elsewhere": (lambda s: s["held"].update(scale=torch.ones(2)), "scale is .* there and not held here"),
+    "held elsewhere": (lambda s: s["held"].update(scale=torch.ones(2)), "scale is .* there and not frozen here"),
 }
 
 
@@ -146,7 +146,7 @@ def test_the_same_parts_must_be_frozen(mlp, rows):
     net = mlp()
     guard = rm.deep.GradientProjection(net, frozen=["0"])
     guard.absorb([rows(3, 10)])
-    with pytest.raises(rm.InputError, match=r"0\.weight.*not held here.*same frozen and free"):
+    with pytest.raises(rm.InputError, match=r"0\.weight.*not frozen here.*same frozen and free"):
         rm.deep.GradientProjection(net).load_state_dict(guard.state_dict())
     with pytest.raises(rm.InputError, match="another part frozen"):
         rm.deep.GradientProjection(net, frozen=["2.bias"]).load_state_dict(guard.state_dict())

@@ -9,7 +9,7 @@ import remanence as rm
 torch = pytest.importorskip("torch")
 nn, optim = torch.nn, torch.optim
 
-MOVED = r"moved inside protect\(\) other than by a step of the optimizers it was given.*put right"
+MOVED = r"changed inside protect\(\) other than by a step of its optimizers.*restored"
 
 
 def loss_of(net, x):
@@ -121,7 +121,7 @@ def test_what_was_said_when_the_block_began_is_not_said_again(started):
         net[0].weight += 0.1
     optimizer = optim.SGD(net.parameters(), lr=0.1)
     for steps in (0, 2):
-        with pytest.warns(UserWarning, match="moved outside") as told, guard.protect(optimizer):
+        with pytest.warns(UserWarning, match="changed outside") as told, guard.protect(optimizer):
             for _ in range(steps):
                 plain_step(net, optimizer, new)
         assert len(told) == 1

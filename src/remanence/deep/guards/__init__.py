@@ -1,1 +1,1 @@
-"""Guards: each optimizer step is projected onto the directions that old inputs allow."""
+"""Guards: project each optimizer step so that the outputs on earlier inputs do not change."""

@@ -1,11 +1,11 @@
-"""Gradient projection: a layer may move in any direction that old inputs do not see.
+"""Gradient projection: a layer may change in any direction that is orthogonal to its earlier inputs.
 
     U ← [U, leading directions of (I − UUᵀ) X]     (P1)   X: the layer's inputs at the weights after the task
-    Δ ← Δ (I − UUᵀ)                                (P2)   of the optimizer's own step, whatever made it
+    Δ ← Δ (I − UUᵀ)                                (P2)   Δ: the optimizer's step, of any optimizer
 
-Then every layer gives old inputs the old answers, so the next layer gets the old inputs, and so on to the end.
-Energy 1 keeps all directions and the old answers to rounding; less keeps the strong ones and says how far the rest let
-the answers drift.
+Every layer then has the same outputs on earlier inputs, so the next layer gets the same inputs, and so on. Energy 1
+keeps all directions, and the outputs on earlier inputs to rounding; less keeps only the strong directions, and the
+report says how far the outputs drifted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,21 +22,27 @@ from remanence.memory.subspace import Subspace
 
 
 class GradientProjection(LayerGuard):
-    """Guards any torch optimizer so that a network's old answers do not move.
+    """Guard that keeps a network's outputs on earlier inputs fixed, for any torch optimizer.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Made of Linear, Conv1d/2d/3d, Embedding, MultiheadAttention and norm modules, nested in any way. The scale,
-        shift and running statistics of norm layers are held after the first task, and batch norms then answer with
-        their running statistics during training too; buffers of other modules are held once an answer has read them.
-        A weight must act through calls of its own module: `absorb` refuses one that is used elsewhere (trial.py).
-        A layer with d inputs takes d² numbers of memory.
+        Consists of Linear, Conv1d/2d/3d, Embedding, MultiheadAttention and norm modules, nested in any way. The scale,
+        shift and running statistics of norm layers are frozen after the first task, and batch norms then use their
+        running statistics during training too; buffers of other modules are frozen once a forward pass has read them.
+        A weight must act through calls of its own module: `absorb` raises InputError for one that is used elsewhere.
+        A layer with d inputs needs d² numbers of memory.
     energy : float, or dict of layer name to float (1 for layers it does not name)
-        1 protects every direction old inputs use: old answers stay to rounding. Below 1 it protects the fewest
-        directions that hold this share of each layer's input energy; `report()` says how far answers drifted.
-    frozen, free : names or check_patterns of parameters
-        `frozen` ones are held after the first task; `free` ones are left to the optimizer, unprotected.
+        1 protects every direction that earlier inputs use: the outputs on them are kept to rounding. Below 1 it
+        protects the fewest directions with this share of each layer's input energy; `report()` says how far outputs
+        drifted.
+    frozen, free : names or patterns of parameters
+        `frozen` parameters do not change after the first task; `free` ones are left to the optimizer, unprotected.
+
+    References
+    ----------
+    Saha, Garg and Roy (2021), "Gradient projection memory for continual learning", ICLR.
+    Wang, Li, Sun and Xu (2021), "Training networks in null space of feature covariance for continual learning", CVPR.
 
     Examples
     --------
@@ -79,7 +85,7 @@ class GradientProjection(LayerGuard):
     def _directions_to_protect(self, name: str, roots: list[Root]) -> ProtectedDirections:
         matrix, energy = self._roles.matrices[name], self._energies()[name]
         old = self._memory.directions.get(name)
-        # inputs of a float32 network repeat only to its own rounding: finer directions are noise
+        # a float32 network reproduces its inputs only to rounding: weaker directions are noise
         tolerance = 16 * float(torch.finfo(matrix.weight.dtype).eps)
         bases = []
         for g, root in enumerate(roots):

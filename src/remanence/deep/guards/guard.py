@@ -1,9 +1,9 @@
-"""What every guard shares: after the optimizer's own step, keep the allowed part of the parameter change.
+"""Base class of the guards: after each optimizer step, keep only the allowed part of the parameter change.
 
-    θ ← θ' projected last          (G1)   momentum, decay, scaling and line searches are inside θ' − θ and cannot leak
+    θ ← projection of θ' after the step          (G1)   momentum, decay, scaling and line searches are part of θ' − θ
 
-A guard is attached by hooks around the step, for the time of a `with` block, and is gone afterwards, also after an
-exception; the parameters are then put right once more, whatever the optimizer had done.
+A guard is attached to the optimizers by hooks inside a `with` block and detached at its end, also after an exception;
+the parameters are then projected once more, whatever the optimizer had done.
 """
 
 import warnings
@@ -30,7 +30,25 @@ from remanence.errors import InputError
 
 
 class Guard(ABC):
-    """Lets a model go on learning with any torch optimizer while what it answered before stays."""
+    """Base class: train a model with any torch optimizer while its outputs on earlier inputs are protected.
+
+    Use `GradientProjection`, `OWM` or `OGD`.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The model to protect; `torch.compile` and data-parallel wrappers are looked through.
+
+    Examples
+    --------
+    >>> import torch, remanence as rm
+    >>> net = torch.nn.Linear(4, 2)
+    >>> guard = rm.deep.GradientProjection(net)
+    >>> isinstance(guard, rm.deep.Guard)
+    True
+    >>> guard.capacity()
+    {'linear': 0.0}
+    """
 
     def __init__(self, model: nn.Module) -> None:
         if not isinstance(model, nn.Module):
@@ -39,36 +57,43 @@ class Guard(ABC):
         self.model = layers[-1]
         self._distributed = any(isinstance(layer, nn.parallel.DistributedDataParallel) for layer in layers)
         self._free: tuple[str, ...]  # patterns of parameters that are not protected
-        self._memory: Any  # a frozen value with the number of its tasks; every absorb makes another
-        self._checked_memory: Any = None  # the memory that averaged copies were last looked for with
+        self._memory: Any  # an immutable value; every absorb replaces it
+        self._checked_memory: Any = None  # the memory at the last search for averaged copies
         self._blocks: list[tuple[list[StepProjector], ExitStack, tuple[torch.optim.Optimizer, ...]]] = []
 
     @contextmanager
     def protect(self, *optimizers: torch.optim.Optimizer) -> Iterator[None]:
-        """Inside this block every step of the optimizers keeps the old answers.
+        """Project every step of the optimizers inside this block.
 
-        An optimizer may go on from task to task. LBFGS is the exception: the curvature it remembers was found in
-        directions that may since be closed, so give it a new one a task, with line_search_fn="strong_wolfe".
+        An optimizer may be used for several tasks. LBFGS is the exception: it stores curvature along directions that
+        may since have become protected, so make a new one for each task, with line_search_fn="strong_wolfe".
 
-        What the guard sees: every step of the optimizers handed over, whatever made it, also where they step during
-        the backward pass. What moves parameters in between (a second optimizer, clamping after the step, the first
-        half of a sharpness-aware step) is put right by the next guarded step or at the end of the block, which warns
-        if it was so. Held buffers are put back after every step. A parameter that asks for no gradient and is written
-        to all the same (a teacher, a codebook) is not put right, but named when the block ends.
+        Every step of the given optimizers is projected, also steps during the backward pass. Changes made in between
+        (by another optimizer, clamping after the step, the first half of a sharpness-aware step) are projected at the
+        next guarded step or at the end of the block, which then warns. Frozen buffers are restored after every step. A
+        parameter that does not require gradients and is written to anyway (a teacher, a codebook) is not restored, but
+        named in a warning when the block ends.
 
-        What it cannot see: tensors that are neither parameters nor buffers, and weights that are not in the model. An
-        averaged copy (`AveragedModel`, or any other) answers as it likes: begin it after `absorb` and update it inside
-        the block only, then it holds as well; a copy with older weights, and `update_bn` on a copy, move. A
-        schedule-free optimizer puts other weights into the model by its eval(): call that inside the block. Where the
-        guard notices one of these it warns.
+        Not covered: tensors that are neither parameters nor buffers, and weights outside the model. An averaged copy
+        (`AveragedModel` or similar) is protected only if it is created after `absorb` and updated inside the block;
+        copies that include older weights, and `update_bn` on a copy, are not. A schedule-free optimizer writes other
+        weights into the model in its eval(): call that inside the block. The guard warns about these cases where it can
+        detect them.
+
+        Parameters
+        ----------
+        *optimizers : torch.optim.Optimizer
+            The optimizers that update the model's parameters.
         """
         self._check_optimizers(optimizers)
         with ExitStack() as hooks:
             projectors = self._attach(hooks, optimizers)
-            others = UntrainedParameters(self._untrained_parameters())
-            steps = GuardedSteps(projectors, warns=not any(map(is_schedule_free, optimizers)))  # to switch is to move
+            untrained = UntrainedParameters(self._untrained_parameters())
+            steps = GuardedSteps(
+                projectors, warns=not any(map(is_schedule_free, optimizers))
+            )  # their eval() changes the parameters
             self._warn_at_start(optimizers)
-            # a step that dies half-way (a closure that raises) has moved parameters that no hook saw: put them right
+            # a step that fails half-way (a closure that raises) changes parameters without a post-step hook
             hooks.callback(call_each, projectors, "finalize")
             self._blocks.append((projectors, hooks, optimizers))
             hooks.callback(self._blocks.pop)
@@ -79,7 +104,7 @@ class Guard(ABC):
                     hooks.callback(optimizer.register_step_pre_hook(_with_projected_gradients(projectors)).remove)
             yield
             steps.finish()
-            others.finish()
+            untrained.finish()
             if self._memory.tasks:
                 warn_about_train_mode(optimizers)
 
@@ -90,35 +115,48 @@ class Guard(ABC):
 
     @abstractmethod
     def absorb(self, batches: Iterable[Any], forward: Forward = call_model) -> Any:
-        """Learn what must not move from now on: the inputs of the task just learned, at the weights of now."""
+        """Protect the outputs on the inputs of the task just learned, at the current weights.
+
+        Parameters
+        ----------
+        batches : iterable
+            Batches of inputs.
+        forward : callable, optional
+            How to call the model: forward(model, batch).
+
+        Returns
+        -------
+        GuardReport or GradientReport
+            What is protected now.
+        """
 
     @abstractmethod
     def capacity(self) -> dict[str, float]:
-        """How much of the space is used, 0 to 1; a full one cannot learn any more."""
+        """Return the share of the space that is used, 0 to 1, by name; at 1 nothing more can be learned."""
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """Everything the guard remembers, as tensors and plain values."""
+        """Return the guard's memory as tensors and plain values."""
 
     @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on exactly where `state_dict` was taken; the model's own weights are loaded by the user."""
+        """Restore a memory returned by `state_dict`; load the model's own weights separately."""
 
     @abstractmethod
     def _attach(self, hooks: ExitStack, optimizers: tuple[torch.optim.Optimizer, ...]) -> "list[StepProjector]":
-        """What puts parameters right after each step; hooks to undo go on the stack."""
+        """Return the projectors to apply after each step; hooks that must be undone go on the stack."""
 
     @abstractmethod
-    def _can_learn(self, theirs: set[int]) -> bool:
-        """Whether any of the parameters with these ids can still move."""
+    def _can_learn(self, parameters: set[int]) -> bool:
+        """Return whether any of the parameters with these ids can still change."""
 
     def _untrained_parameters(self) -> dict[str, nn.Parameter]:
-        """Parameters that are neither held nor free; nothing is held before the first absorb."""
+        """Parameters that are neither frozen nor free; none before the first absorb."""
         named = self.model.named_parameters() if self._memory.tasks else ()
         return {n: p for n, p in named if n not in self._memory.frozen and not matches(n, self._free)}
 
     def _warn_at_start(self, optimizers: tuple[torch.optim.Optimizer, ...]) -> None:
-        """Warn of what defeats a block, where it can be noticed when the block begins."""
+        """Warn about conditions that defeat the protection and can be detected when the block begins."""
         if not self._memory.tasks:
             return
         warn_about_hidden_modes(optimizers)
@@ -127,30 +165,30 @@ class Guard(ABC):
             warn_about_averages(self.model)
         if not self._can_learn(_ids(optimizers)):
             warnings.warn(
-                "nothing that the optimizers hold can move: every direction is protected, held or frozen, so this "
-                "block will learn nothing; make the model wider, absorb fewer inputs, or protect less (energy below 1, "
-                "a larger damping, a smaller rank)",
+                "none of the optimizers' parameters can change: every direction is protected or frozen, so this block "
+                "will learn nothing; make the model wider, absorb fewer inputs, or protect less (energy below 1, a "
+                "larger damping, a smaller rank)",
                 UserWarning,
                 stacklevel=4,
             )
 
     def _reattach(self) -> None:
-        """Call this when the memory has changed: a block that is open protects what is in it from now on."""
+        """Rebuild the projectors of open blocks; call this whenever the memory has changed."""
         for projectors, hooks, optimizers in self._blocks:
             projectors[:] = self._attach(hooks, optimizers)
 
     def _check_optimizers(self, optimizers: tuple[torch.optim.Optimizer, ...]) -> None:
         if not optimizers or not all(isinstance(o, torch.optim.Optimizer) for o in optimizers):
-            kinds = [type(o).__name__ for o in optimizers]
+            names = [type(o).__name__ for o in optimizers]
             raise InputError(
-                f"expected one or more torch.optim optimizers to guard, got {kinds}; where a trainer wraps it, hand "
-                "over the optimizer inside"
+                f"expected one or more torch.optim optimizers to guard, got {names}; if a trainer wraps the optimizer, "
+                "pass the inner one"
             )
-        theirs = _ids(optimizers)
-        if not any(id(p) in theirs for p in self.model.parameters()):
+        guarded = _ids(optimizers)
+        if not any(id(p) in guarded for p in self.model.parameters()):
             raise InputError(
-                "expected an optimizer of the guarded model's parameters, got one that holds none of them; was it made "
-                "for another model, or before a layer was replaced? Make it anew from model.parameters()"
+                "expected an optimizer of the guarded model's parameters, got one that has none of them; was it "
+                "created for another model, or before a layer was replaced? Create a new one from model.parameters()"
             )
 
 
@@ -159,15 +197,16 @@ def _ids(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
 
 
 def _with_projected_gradients(projectors: list[StepProjector]) -> Callable[..., Any]:
-    """LBFGS learns the curvature along its own path: it must see only gradients along which it will really move.
+    """Return a pre-step hook that projects the gradients LBFGS sees in its closure.
 
-    (The step is still projected afterwards, and that alone is what protects; this is what lets LBFGS go downhill.)
+    LBFGS estimates curvature along its own path, so it must see only gradients along which it can move. (The step
+    itself is projected afterwards, which is what protects; this only lets LBFGS make progress.)
     """
 
     def pre_hook(_: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         if closure is None:
-            return None  # the optimizer itself says what is missing
+            return None  # the optimizer raises its own error
 
         def projected_closure() -> Any:
             loss = closure()
@@ -181,9 +220,9 @@ def _with_projected_gradients(projectors: list[StepProjector]) -> Callable[..., 
     return pre_hook
 
 
-def check_saved(state: Any, kind: str) -> dict[str, Any]:
-    """A saved guard of this kind and format, or a clear refusal."""
-    if not isinstance(state, dict) or state.get("guard") != kind or state.get("format") != 1:
+def check_saved(state: Any, guard: str) -> dict[str, Any]:
+    """Return the saved state of a guard of this class, or raise InputError."""
+    if not isinstance(state, dict) or state.get("guard") != guard or state.get("format") != 1:
         found = state.get("guard") if isinstance(state, dict) else type(state).__name__
-        raise InputError(f"expected the state_dict of a {kind} (format 1), got one of {found!r}")
+        raise InputError(f"expected the state_dict of a {guard} (format 1), got one of {found!r}")
     return state

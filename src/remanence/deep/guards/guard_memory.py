@@ -1,4 +1,4 @@
-"""What a guard of layers remembers after the tasks so far, and the same as a state that can be saved."""
+"""The memory of a layer guard after the tasks so far, and its conversion to a state that can be saved."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -17,19 +17,19 @@ from remanence.memory.root import Root
 
 @dataclass(frozen=True)
 class GuardMemory:
-    """What a guard remembers after the tasks so far."""
+    """What a layer guard remembers of the tasks so far."""
 
     tasks: int = 0
     directions: dict[str, ProtectedDirections] = field(default_factory=dict)
-    roots: dict[str, list[Root]] = field(default_factory=dict)  # of all inputs so far, with the answers given then
+    roots: dict[str, list[Root]] = field(default_factory=dict)  # of all inputs so far, with the outputs at the time
     rows: dict[str, int] = field(default_factory=dict)
     frozen: dict[str, Tensor] = field(default_factory=dict)
-    table_rows: dict[str, Tensor] = field(default_factory=dict)  # which rows of a table old tasks looked up
+    table_rows: dict[str, Tensor] = field(default_factory=dict)  # rows of an embedding that earlier tasks looked up
     table_values: dict[str, Tensor] = field(default_factory=dict)
 
 
 def add_task(old: GuardMemory, recorded: InputRecorder, directions: dict[str, ProtectedDirections]) -> GuardMemory:
-    """The memory with one task more, at the weights of now."""
+    """Return the memory extended by one recorded task, at the current weights."""
     roles, roots = recorded.roles, dict(old.roots)
     for name, found in recorded.roots.items():
         mine = old.roots.get(name)
@@ -52,7 +52,7 @@ def add_task(old: GuardMemory, recorded: InputRecorder, directions: dict[str, Pr
 
 
 def moved_names(memory: GuardMemory, roles: ParameterRoles) -> Iterator[str]:
-    """The names of all that is no longer what the memory holds."""
+    """Yield the names of everything that no longer has the protected values."""
     for name, kept in memory.directions.items():
         if kept.moved(roles.matrices[name]):
             yield name
@@ -65,7 +65,7 @@ def moved_names(memory: GuardMemory, roles: ParameterRoles) -> Iterator[str]:
 
 
 def changed_buffers(memory: GuardMemory, roles: ParameterRoles) -> list[str]:
-    """The held buffers of the user's own modules that are no longer what they were."""
+    """Return the frozen buffers of the user's own modules that have changed."""
     values = {
         n: value for n, value in memory.frozen.items() if n in roles.read and roles.frozen[n].shape == value.shape
     }
@@ -77,18 +77,18 @@ def equals(tensor: Tensor, value: Tensor) -> bool:
 
 
 def missing_names(memory: GuardMemory, before: ParameterRoles, now: ParameterRoles) -> list[str]:
-    """What the memory holds and the model no longer has, or not in the same shape."""
+    """Return what the memory protects and the model no longer has, or has in another shape."""
     modules = {n: before.matrices[n].module for n in memory.directions}
     kept = [n for n, m in now.matrices.items() if n in modules and m.module is modules[n]]
     gone = [n for n, r in memory.directions.items() if n not in kept or now.matrices[n].shape != r.shape]
-    held = {n: value for n, value in memory.frozen.items() if n not in now.read}  # a buffer may grow: a cache, say
-    gone += [n for n, value in held.items() if n not in now.frozen or now.frozen[n].shape != value.shape]
+    frozen = {n: value for n, value in memory.frozen.items() if n not in now.read}  # a buffer may grow, like a cache
+    gone += [n for n, value in frozen.items() if n not in now.frozen or now.frozen[n].shape != value.shape]
     rows = {n: len(table.weight) for n, table in now.tables.items()}
     return gone + [n for n, used in memory.table_rows.items() if rows.get(n) != len(used)]
 
 
 def grow_outputs(memory: GuardMemory, roles: ParameterRoles, name: str, more: int) -> GuardMemory:
-    """The memory of a layer that gets more outputs, whose answers so far are all zero."""
+    """Return the memory for a layer with more outputs, which are all zero so far."""
     if name not in memory.directions:
         return memory
     kept, roots = memory.directions[name], memory.roots[name]
@@ -103,7 +103,7 @@ def grow_outputs(memory: GuardMemory, roles: ParameterRoles, name: str, more: in
 
 
 def drift(roots: list[Root], values: Tensor) -> float:
-    """How far a layer's answers on all it has seen are from those given then, relative to them."""
+    """Return how far a layer's outputs on everything recorded have changed, relative to the outputs then."""
     moved = size = 0.0
     for root, W in zip(roots, values.numpy(), strict=True):
         moved += float(((root.factor @ W.T - root.target) ** 2).sum() + root.rest.sum())
@@ -112,7 +112,7 @@ def drift(roots: list[Root], values: Tensor) -> float:
 
 
 def memory_to_state(memory: GuardMemory) -> dict[str, Any]:
-    """The memory as nested dicts of tensors and numbers."""
+    """Return the memory as nested dicts of tensors and numbers."""
     layers: dict[str, dict[str, Any]] = {}
     for name, kept in memory.directions.items():
         layers[name] = {"basis": kept.basis.clone(), "answers": kept.outputs.clone(), "rows": memory.rows[name]}
@@ -141,7 +141,7 @@ def memory_from_state(state: dict[str, Any], roles: ParameterRoles) -> GuardMemo
         if mine != kept.shape:
             raise InputError(
                 f"expected a state of the same model: layer {name} has (groups, outputs, inputs) {kept.shape} there "
-                f"and {mine} here; was a head grown, or another part frozen? Do the same here, then load"
+                f"and {mine} here; was a head grown, or another part frozen? Do the same here before loading"
             )
         _check_layer(name, kept, memory.roots[name])
     known = {n: tuple(t.shape) for n, t in roles.frozen.items()} | {
@@ -152,14 +152,14 @@ def memory_from_state(state: dict[str, Any], roles: ParameterRoles) -> GuardMemo
     wrong = [n for n in theirs if known.get(n) != theirs[n]] + [n for n in needed if n not in theirs]
     if wrong:
         raise InputError(
-            f"expected a state of the same model, but {wrong[0]} is {theirs.get(wrong[0], 'not held')} there and "
-            f"{known.get(wrong[0], 'not held')} here; make the guard with the same frozen and free"
+            f"expected a state of the same model, but {wrong[0]} is {theirs.get(wrong[0], 'not frozen')} there and "
+            f"{known.get(wrong[0], 'not frozen')} here; create the guard with the same frozen and free"
         )
     return memory
 
 
 def _check_layer(name: str, kept: ProtectedDirections, roots: list[Root]) -> None:
-    """Refuse numbers that are no memory of a layer: of other shapes, of another kind, or not finite."""
+    """Raise InputError if the saved memory of a layer has wrong shapes, another dtype or values that are not finite."""
     (g, out, width), r = kept.shape, kept.basis.shape[2]
     parts: dict[str, tuple[Tensor, tuple[int, ...]]] = {"basis": (kept.basis, (g, width, r))}
     parts["answers"] = (kept.outputs, (g, out, r))
@@ -171,8 +171,8 @@ def _check_layer(name: str, kept: ProtectedDirections, roots: list[Root]) -> Non
     for part, (found, shape) in parts.items():
         if tuple(found.shape) != shape or found.dtype != torch.float64 or not bool(found.isfinite().all()):
             raise InputError(
-                f"expected {part} of layer {name} to be finite numbers of float64 and shape {shape}, got a damaged "
-                f"state: {found.dtype}, {tuple(found.shape)}"
+                f"expected {part} of layer {name} to be finite float64 numbers of shape {shape}, got a damaged state: "
+                f"{found.dtype}, {tuple(found.shape)}"
             )
 
 

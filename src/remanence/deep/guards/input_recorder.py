@@ -1,9 +1,9 @@
-"""One pass over a task's batches: the inputs of every layer, folded into a square root as they come.
+"""One pass over a task's batches that records the inputs of every layer as a square root of their Gram matrix.
 
-    RᵀR = Σ x xᵀ      Rᵀz = Σ x (W x)ᵀ            (O1)   by layer and group, in float64; no batch is kept
+    RᵀR = Σ x xᵀ      Rᵀz = Σ x (W x)ᵀ            (O1)   per layer and group, in float64; no batch is stored
 
-The targets z are the layer's answers at the weights of now: with them the same memory says later how far the layer's
-answers on all it has seen have moved.
+The targets z are the layer's outputs at the current weights: with them the same memory tells later how far the
+layer's outputs on everything recorded have drifted.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,11 +23,11 @@ from remanence.deep.nn.layers import RecordedModule, WeightMatrix
 from remanence.errors import InputError
 from remanence.memory.root import Root, empty
 
-FOLD_AT_ONCE = 4096  # rows: a convolution makes thousands of one image
+FOLD_AT_ONCE = 4096  # rows: a convolution has thousands per image
 
 
 class InputRecorder:
-    """What the layers and tables of a model saw of a task."""
+    """Records the inputs of a model's layers, embeddings and norms during a task."""
 
     def __init__(self, roles: ParameterRoles) -> None:
         self.roles = roles
@@ -43,7 +43,7 @@ class InputRecorder:
         self._busy = False
 
     def record(self, model: nn.Module, batches: Iterable[Any], forward: Forward) -> Any:
-        """Run the model over the batches; returns the first batch, for a check afterwards."""
+        """Run the model over the batches; return the first batch, for a later check."""
         first = None
         with ExitStack() as hooks, eval_mode(model):
             for recorded in self.roles.recorded:
@@ -73,7 +73,7 @@ class InputRecorder:
 
     def _record_layer(self, recorded: RecordedModule) -> Any:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if self._busy:  # our own call of an attention module: not the user's data
+            if self._busy:  # a call made by `rows` of an attention module, not by the user's model
                 return
             self._busy = True
             try:
@@ -110,15 +110,15 @@ class InputRecorder:
             Y = X @ values.transpose(1, 2)
             if not (torch.isfinite(X).all() and torch.isfinite(Y).all()):
                 raise InputError(
-                    f"the inputs or the answers of layer {matrix.name} hold NaN or infinity; look at the batches and "
-                    "at the weights before absorbing (nothing was absorbed)"
+                    f"the inputs or outputs of layer {matrix.name} contain NaN or infinity; check the batches and the "
+                    "weights (nothing was absorbed)"
                 )
             for g, root in enumerate(roots):
                 roots[g] = root.folded(X[g].numpy(), Y[g].numpy(), donate=True)  # (O1)
         self.rows[matrix.name] += rows.shape[1]
 
     def gathered(self, device: torch.device) -> "InputRecorder":
-        """What was seen by all processes of a distributed run together, the same on each of them."""
+        """Combine the recordings of all processes of a distributed run, identically in each of them."""
         for name, matrix in self.roles.matrices.items():
             groups, outputs, inputs = matrix.shape
             mine = self.roots.get(name) or [empty(inputs, outputs) for _ in range(groups)]
@@ -137,7 +137,7 @@ class InputRecorder:
 
 @contextmanager
 def _explain_vmap_errors() -> Iterator[None]:
-    """What torch says of hooks that look at numbers under vmap, as a refusal."""
+    """Re-raise torch's error about hooks that read values under vmap as InputError."""
     try:
         yield
     except RuntimeError as error:
@@ -150,7 +150,7 @@ def _explain_vmap_errors() -> Iterator[None]:
 
 
 def _merged(group: list[list[Tensor]]) -> Root:
-    """One root of the factors, targets and rests that each process sent, oldest rank first."""
+    """Merge the factors, targets and rests that each process sent into one root, in rank order."""
     whole, *others = (Root(*(np.asfortranarray(a.numpy()) for a in parts)) for parts in zip(*group, strict=True))
     for root in others:
         whole = whole.merged(root, donate=True)

@@ -1,7 +1,7 @@
-"""A guard with one memory a weight matrix; gradient projection and OWM differ only in which directions they protect.
+"""Guard with one memory per weight matrix; its subclasses differ in which directions they protect.
 
-task ends:   features at the new weights → square root of each layer's inputs → directions, strengths → answers held
-task runs:   optimizer steps → each matrix keeps the allowed part of its step (restraint.py)
+task ends:   record each layer's inputs → square root of their Gram matrix → directions, strengths, outputs to keep
+task runs:   optimizer steps → each matrix keeps the allowed part of its step (protected_directions.py)
 """
 
 import warnings
@@ -42,13 +42,13 @@ from remanence.errors import InputError
 from remanence.memory.root import Root
 from remanence.validation import check_count, check_number
 
-FULL = 0.9999  # a softly protected layer comes near 1 and never reaches it
+FULL = 0.9999  # a softly protected layer approaches 1 without reaching it
 
-ByLayer = float | Mapping[str, float]  # one number for all layers, or numbers by their names
+ByLayer = float | Mapping[str, float]  # one number for all layers, or one per layer name
 
 
 class LayerGuard(Guard):
-    """Keeps each layer's answers on the inputs old tasks gave it."""
+    """Keeps each layer's outputs on the inputs that earlier tasks gave it."""
 
     def __init__(self, model: nn.Module, frozen: Iterable[str] = (), free: Iterable[str] = ()) -> None:
         super().__init__(model)
@@ -60,22 +60,28 @@ class LayerGuard(Guard):
         self._memory = GuardMemory()
 
     def absorb(self, batches: Iterable[Any], forward: Forward = call_model) -> GuardReport:
-        """Protect the inputs of the task just learned, at the weights of now.
+        """Protect the outputs on the inputs of the task just learned, at the current weights.
 
-        Where several processes train a DistributedDataParallel model, make the guard of that: each process absorbs its
-        own share, at the buffers of the first, and all of them end with the same memory of all shares.
+        If several processes train a DistributedDataParallel model, create the guard from that model: each process
+        absorbs its own batches, with the buffers of the first process, and all of them get the same memory of all
+        batches.
 
         Parameters
         ----------
         batches : iterable
-            Inputs: tensors, tuples of positional inputs or dicts of named ones; each is used and let go. Of a loader
-            of (inputs, labels) pass ``(x for x, y in loader)``.
+            Batches of inputs: tensors, tuples of positional inputs or dicts of named inputs; none is stored. For a
+            loader of (inputs, labels) pass ``(x for x, y in loader)``.
         forward : callable, optional
-            Called as forward(model, batch) where a batch holds more than inputs, for instance labels:
+            Called as forward(model, batch) if a batch holds more than inputs, for example labels:
             ``guard.absorb(loader, lambda model, batch: model(batch[0]))``.
+
+        Returns
+        -------
+        GuardReport
+            Rank, capacity and drift of every layer.
         """
         self._roles = self._current_roles()
-        self._warn_if_moved("what they answer now is what will be kept", stacklevel=3)
+        self._warn_if_moved("their current outputs will be protected", stacklevel=3)
         device = next(self.model.parameters()).device if self._distributed else None
         if device is not None:
             broadcast_buffers(self.model)
@@ -86,8 +92,8 @@ class LayerGuard(Guard):
             recorder = recorder.gathered(device)
         if not recorder.seen:
             raise InputError(
-                "expected batches that reach the guarded layers, got none that did; are they empty, or are layers not "
-                "called as modules?"
+                "expected batches that reach the guarded layers, got none that did; are they empty, or are the layers "
+                "not called as modules?"
                 if recorder.begun
                 else "expected at least one batch of inputs to absorb, got none; was a generator used up?"
             )
@@ -107,19 +113,19 @@ class LayerGuard(Guard):
         return self.report()
 
     def capacity(self) -> dict[str, float]:
-        """Of each layer the used part of its input space; 1 means that it cannot learn any more."""
+        """Return the used share of each layer's input space, 0 to 1; a layer at 1 cannot learn any more."""
         used = {layer.name: layer.capacity for layer in self.report().layers}
         tables = self._memory.table_rows
         return used | {n: float(tables[n].float().mean()) if n in tables else 0.0 for n in self._roles.tables}
 
     def _is_trainable(self, name: str) -> bool:
-        """Whether a layer or table asks for gradients at all."""
+        """Return whether a layer or embedding has parameters that require gradients."""
         found = self._roles.matrices.get(name)
         parameters = self._roles.tables[name].parameters() if found is None else found.parameters
         return any(p.requires_grad for p in parameters)
 
     def report(self) -> GuardReport:
-        """Rank, capacity and measured drift of every layer."""
+        """Return rank, capacity and measured drift of every layer as a `GuardReport`."""
         memory = self._memory
         layers = []
         for name, matrix in self._roles.matrices.items():
@@ -132,10 +138,17 @@ class LayerGuard(Guard):
         return GuardReport(type(self).__name__, memory.tasks, tuple(layers))
 
     def grow(self, name: str, outputs: int) -> None:
-        """Give the Linear layer `name` more outputs, in the model and in the memory.
+        """Add outputs to a Linear layer, in the model and in the memory.
 
-        The new outputs start at zero, and on old inputs they stay there: old answers are not overtaken by new classes.
-        The layer gets new parameters, so make a new optimizer afterwards.
+        The new outputs are zero, and stay zero on earlier inputs, so new classes do not win on old samples. The layer
+        gets new parameters, so create a new optimizer afterwards.
+
+        Parameters
+        ----------
+        name : str
+            Name of the Linear layer.
+        outputs : int
+            Total number of outputs afterwards.
         """
         matrix = self._roles.matrices.get(name)
         layer = None if matrix is None else matrix.module
@@ -143,7 +156,7 @@ class LayerGuard(Guard):
             linear = [n for n, m in self._roles.matrices.items() if isinstance(m.module, nn.Linear)]
             raise InputError(f"expected the name of a Linear layer to grow, got {name!r}; there are {linear}")
         if list(self._roles.aliases.values()).count(name) > 1 or isinstance(layer, NonDynamicallyQuantizableLinear):
-            raise InputError(f"another part of the model uses {name} too, so it cannot grow alone; untie them first")
+            raise InputError(f"another part of the model shares {name}, so it cannot grow alone; untie them first")
         more = check_count(outputs, "outputs") - layer.out_features
         if more <= 0:
             raise InputError(f"expected more than the {layer.out_features} outputs {name} has, got {outputs}")
@@ -153,7 +166,7 @@ class LayerGuard(Guard):
         self._reattach()
 
     def _for_layers(self, given: ByLayer, name: str, otherwise: float, **limits: Any) -> dict[str, float]:
-        """A setting by layer, as it is now: settings may change between tasks, and layers may be added."""
+        """Return a setting by layer name; settings may change between tasks, and layers may be added."""
         layers = list(self._roles.matrices)
         values = given if isinstance(given, Mapping) else dict.fromkeys(layers, given)
         unknown = [layer for layer in values if layer not in layers]
@@ -164,38 +177,38 @@ class LayerGuard(Guard):
 
     @abstractmethod
     def _directions_to_protect(self, name: str, roots: list[Root]) -> ProtectedDirections:
-        """What to hold of a layer from now on, given the square roots of the new task's inputs."""
+        """Return the directions of a layer to protect, given the square roots of the new task's inputs."""
 
     @property
     def _is_exact(self) -> bool:
-        """Whether old answers are promised to rounding."""
+        """Whether outputs on earlier inputs are kept to rounding."""
         return False
 
     def _full_message(self, full: list[str]) -> str:
         return (
-            f"no direction is left in {', '.join(full)}: a full layer cannot learn any more; "
+            f"no direction is left in {', '.join(full)}: a layer without free directions cannot learn any more; "
             "make it wider, absorb fewer inputs, or protect only the strong directions (energy below 1)"
         )
 
     def _current_roles(self) -> ParameterRoles:
-        """The model's parameters as they are now: it may have got new heads, but must still have what is remembered."""
+        """Return the roles of the current parameters; heads may be added, but absorbed layers must still exist."""
         now = assign_roles(self.model, self._frozen, self._free)
         gone = missing_names(self._memory, self._roles, now)
         if gone:
             raise InputError(
-                f"expected the layers that were absorbed, but {', '.join(gone)} was replaced or removed; give a head "
-                "more outputs with guard.grow(name, outputs), or make a new guard"
+                f"expected the layers that were absorbed, but {', '.join(gone)} was replaced or removed; add outputs "
+                "to a head with guard.grow(name, outputs), or create a new guard"
             )
         return now
 
     def _attach(self, hooks: ExitStack, optimizers: tuple[torch.optim.Optimizer, ...]) -> list[StepProjector]:
         self._roles = self._current_roles()
-        self._warn_if_moved("the first guarded step takes them back", stacklevel=5)
+        self._warn_if_moved("the first guarded step restores them", stacklevel=5)
         frozen_batch_norms(self._roles.frozen_norms(self._memory.frozen), hooks)
         return self._projectors(self._memory)
 
     def _projectors(self, memory: GuardMemory) -> list[StepProjector]:
-        """Everything that puts parameters back after a step."""
+        """Return everything that restores parameters after a step."""
         projectors: list[StepProjector] = [
             LayerProjector(self._roles.matrices[name], directions)
             for name, directions in memory.directions.items()
@@ -213,24 +226,24 @@ class LayerGuard(Guard):
                 projectors.append(FrozenTensor(name, weight, memory.table_values[name], used.nonzero()[:, 0]))
         return projectors
 
-    def _can_learn(self, theirs: set[int]) -> bool:
-        held = {id(self._roles.frozen[name]) for name in self._memory.frozen}
-        held |= {id(self._roles.tables[n].weight) for n, used in self._memory.table_rows.items() if used.all()}
+    def _can_learn(self, parameters: set[int]) -> bool:
+        frozen = {id(self._roles.frozen[name]) for name in self._memory.frozen}
+        frozen |= {id(self._roles.tables[n].weight) for n, used in self._memory.table_rows.items() if used.all()}
         full: set[int] = set()
-        rest: set[int] = set()  # a parameter may have several matrices in it
+        rest: set[int] = set()  # a parameter may contain several matrices
         for name, matrix in self._roles.matrices.items():
             kept = self._memory.directions.get(name)
             whole = kept is not None and kept.strength is None and sum(kept.ranks) == matrix.groups * kept.shape[2]
             (full if whole else rest).update(map(id, matrix.parameters))
-        stuck = held | (full - rest)
-        return any(p.requires_grad and id(p) in theirs and id(p) not in stuck for p in self.model.parameters())
+        fixed = frozen | (full - rest)
+        return any(p.requires_grad and id(p) in parameters and id(p) not in fixed for p in self.model.parameters())
 
     def _warn_if_moved(self, consequence: str, stacklevel: int) -> None:
         names = list(moved_names(self._memory, self._roles))
         if names:
             warnings.warn(
-                f"{', '.join(names)} moved outside protect() in directions that old tasks use: old answers have "
-                f"changed; {consequence}",
+                f"{', '.join(names)} changed outside protect() in directions that earlier tasks use, so outputs on "
+                f"earlier inputs have changed; {consequence}",
                 UserWarning,
                 stacklevel=stacklevel,
             )
@@ -239,11 +252,11 @@ class LayerGuard(Guard):
             warnings.warn(changed_outside_message(buffers, consequence), UserWarning, stacklevel=stacklevel)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything the guard remembers: nested dicts of tensors and plain values (no pickle needed to store them)."""
+        """Return the guard's memory as nested dicts of tensors and plain values (can be stored without pickle)."""
         return {"guard": type(self).__name__, "format": 1, **memory_to_state(self._memory)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on exactly where `state_dict` was taken; load the model's own weights separately."""
+        """Restore a memory returned by `state_dict`; load the model's own weights separately."""
         self._roles = assign_roles(self.model, self._frozen, self._free)
         self._memory = memory_from_state(check_saved(state, type(self).__name__), self._roles)
         self._reattach()

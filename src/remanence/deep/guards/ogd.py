@@ -1,12 +1,13 @@
-"""Orthogonal gradient descent: the parameters may move in any direction that changes no old answer, to first order.
+"""Orthogonal gradient descent: parameters change only in directions that keep earlier outputs, to first order.
 
-    G ← [G; ∂f(x; θ)/∂θ]          (D1)   gradients of the answers of a task, at the weights after it
+    G ← [G; ∂f(x; θ)/∂θ]          (D1)   gradients of a task's outputs, at the weights after the task
     U = leading right singular vectors of G, at most `rank`                                       (D2)
-    Δ ← (I − UUᵀ) Δ               (D3)   of the optimizer's own step, all parameters together
+    Δ ← (I − UUᵀ) Δ               (D3)   Δ: the optimizer's step of all parameters together
 
-A model that is linear in its parameters keeps every old answer to rounding, whatever made the step; in a network the
-old answers move only by the curvature, with the square of the distance walked. What a bounded memory lets go is
-counted: along any allowed Δ the old answers move, to first order, by at most √dropped ‖Δ‖ in all.
+A model that is linear in its parameters keeps every earlier output to rounding, for any optimizer. The outputs of a
+network change only through its curvature, quadratically in the distance from the weights at which they were absorbed.
+What a bounded memory discards is accounted for: along any allowed Δ the earlier outputs change, to first order, by at
+most √dropped ‖Δ‖ in total.
 """
 
 import warnings
@@ -51,31 +52,36 @@ from remanence.validation import check_count
 
 
 class OGD(Guard):
-    """Guards any torch optimizer so that old answers do not move to first order, whatever the model is made of.
+    """Guard that keeps earlier outputs fixed to first order, for any model and any torch optimizer.
 
-    What it holds: the parameters along the gradients of the old answers, to rounding. So a model that is linear in its
-    parameters (a linear head on fixed features) keeps every old answer exactly, however far it is trained.
+    The parameters are kept, to rounding, along the gradients of earlier outputs. A model that is linear in its
+    parameters (a linear head on fixed features) therefore keeps every earlier output exactly, however long it is
+    trained.
 
-    What it does not hold: the answers of a network far from where they were absorbed. They move by the curvature, with
-    the square of the distance walked: ten times the distance moves them about a hundred times as far, and in a small
-    network, which has to walk far to learn, they move as far as the new task asks. A bounded `rank` and of="label" or
-    "loss" hold less from the start. `report()` counts what the memory let go, not the curvature: measure that on rows
-    kept aside, or use `GradientProjection`, which is exact at any distance.
+    The outputs of a nonlinear network are kept only near the weights at which they were absorbed. Beyond that they
+    change quadratically with the distance: ten times the distance changes them about a hundred times as much, and a
+    small network, which has to move far to learn, forgets accordingly. A bounded `rank` and of="label" or "loss"
+    protect less from the start. `report()` accounts for what the memory discarded, not for curvature: measure that on
+    validation data, or use `GradientProjection`, which is exact at any distance.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Answers a batch with (n, c). Parameters of every kind are protected. The running statistics of batch norms are
-        held after the first task, and they then answer with them during training too; buffers of other modules are held
-        once an answer has read them.
+        Maps a batch to outputs (n, c). All kinds of parameters are protected. The running statistics of batch norms are
+        frozen after the first task and then used during training too; buffers of other modules are frozen once a
+        forward pass has read them.
     rank : int, optional
-        How many directions to remember, D numbers each; by default all there are. A full memory keeps the strongest
-        ones, and `report()` says how much it let go.
+        Number of directions to remember, D numbers each; by default all of them. A full memory keeps the strongest
+        ones, and `report()` says how much it discarded.
     of : "logits", "label", "loss" or a function of outputs (c,) and label
-        What must not move: every output, the output of each sample's own label (the usual choice for many classes:
-        one direction a sample), or the loss. All but "logits" need batches of (inputs, labels).
-    frozen, free : names or check_patterns of parameters
-        `frozen` ones are held after the first task; `free` ones are left to the optimizer, unprotected.
+        What is protected: every output, the output of each sample's own label (the usual choice for many classes: one
+        direction per sample), or the loss. All but "logits" need batches of (inputs, labels).
+    frozen, free : names or patterns of parameters
+        `frozen` parameters do not change after the first task; `free` ones are left to the optimizer, unprotected.
+
+    References
+    ----------
+    Farajtabar, Azizan, Mott and Li (2020), "Orthogonal gradient descent for continual learning", AISTATS.
 
     Examples
     --------
@@ -93,7 +99,7 @@ class OGD(Guard):
     >>> bool((net(first) - before).abs().max() < 1e-6)
     True
 
-    Far from there it no longer holds:
+    Far from the weights at which they were absorbed, outputs change:
 
     >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     >>> with guard.protect(optimizer):
@@ -145,18 +151,23 @@ class OGD(Guard):
         return min(self.rank or self._flat.size, self._flat.size)
 
     def absorb(self, batches: Iterable[Any], forward: Forward = call_model) -> GradientReport:
-        """Protect what the model answers to the task just learned, at the weights of now.
+        """Protect the outputs on the task just learned, at the current weights.
 
         Parameters
         ----------
         batches : iterable
-            With of="logits" inputs: tensors, tuples of positional inputs or dicts of named ones, one sample a row.
-            Otherwise pairs (inputs, labels), as a DataLoader gives them. Each is used and let go.
+            With of="logits" batches of inputs: tensors, tuples of positional inputs or dicts of named inputs, one row
+            per sample. Otherwise pairs (inputs, labels), as a DataLoader gives them. None is stored.
         forward : callable, optional
-            Called as forward(model, inputs) where the model is called in another way.
+            Called as forward(model, inputs) if the model needs another call than model(inputs).
+
+        Returns
+        -------
+        GradientReport
+            Number of directions and the share of the gradients they represent.
         """
         self._check_model()
-        self._warn_if_moved("what it answers now is what will be kept")
+        self._warn_if_moved("its current outputs will be protected")
         names, size = self._flat.names, self._flat.size
         if self._distributed:
             broadcast_buffers(self.model)
@@ -175,19 +186,19 @@ class OGD(Guard):
             n: copy_to_cpu(t) for n, t in (self._frozen_parameters | self._buffers(self._frozen_buffers)).items()
         }
         changing = read | (old.frozen.keys() & self._read_buffers)
-        held = fixed | {n: copy_to_cpu(t) for n, t in self._buffers(changing).items()}
-        self._memory = GradientMemory(whole, whole.basis.T @ self._vector(), old.tasks + 1, old.rows + rows, held)
+        frozen = fixed | {n: copy_to_cpu(t) for n, t in self._buffers(changing).items()}
+        self._memory = GradientMemory(whole, whole.basis.T @ self._vector(), old.tasks + 1, old.rows + rows, frozen)
         self._reattach()
         if whole.rank == self._bound:
             warnings.warn(self._full_message(), UserWarning, stacklevel=2)
         return self.report()
 
     def capacity(self) -> dict[str, float]:
-        """The used part of the memory; 1 means that new directions push out weak ones, or that nothing can move."""
+        """Return the used share of the memory; at 1 new directions replace weak ones, or nothing can be learned."""
         return {"parameters": self.report().capacity}
 
     def report(self) -> GradientReport:
-        """How many directions are protected, and how much of the gradients seen they hold."""
+        """Return the number of protected directions and the share of the gradients they represent."""
         past, spectrum = self._memory, self._memory.spectrum
         seen = spectrum.kept() + spectrum.dropped
         share = spectrum.kept() / seen if seen else 1.0
@@ -197,10 +208,10 @@ class OGD(Guard):
     def _attach(self, hooks: ExitStack, optimizers: tuple[torch.optim.Optimizer, ...]) -> list[StepProjector]:
         self._check_model()
         past, flat = self._memory, self._flat
-        theirs = {id(p) for o in optimizers for group in o.param_groups for p in group["params"]}
-        moving = {n: p for n, p in flat.parameters().items() if p.requires_grad and id(p) in theirs}
+        guarded = {id(p) for o in optimizers for group in o.param_groups for p in group["params"]}
+        moving = {n: p for n, p in flat.parameters().items() if p.requires_grad and id(p) in guarded}
         whole = len(moving) == len(flat.names)
-        self._warn_if_moved("the first guarded step takes them back" if whole else "they stay where they are now")
+        self._warn_if_moved("the first guarded step restores them" if whole else "they keep their current values")
         if past.tasks:
             frozen_batch_norms(self._batch_norms, hooks)
         projectors: list[StepProjector] = [
@@ -211,7 +222,7 @@ class OGD(Guard):
         ]
         if past.spectrum.rank and whole:
             projectors.append(ParameterProjector(moving.values(), past.spectrum.basis, past.anchor))
-        elif past.spectrum.rank and moving:  # what no optimizer moves stays to the bit, so the others carry all of it
+        elif past.spectrum.rank and moving:  # parameters of no optimizer do not change, so the others carry all of it
             basis = restricted(past.spectrum.basis, places := [flat.places[name] for name in moving])
             vector = self._vector()
             projectors.append(
@@ -219,14 +230,14 @@ class OGD(Guard):
             )
         return projectors
 
-    def _can_learn(self, theirs: set[int]) -> bool:
+    def _can_learn(self, parameters: set[int]) -> bool:
         if self._memory.spectrum.rank < self._flat.size:
             return True
         free = (p for n, p in self.model.named_parameters() if matches(n, self._free))
-        return any(p.requires_grad and id(p) in theirs for p in free)
+        return any(p.requires_grad and id(p) in parameters for p in free)
 
     def _buffers(self, names: Iterable[str]) -> dict[str, Tensor]:
-        """Buffers as they are now, by name."""
+        """Return the current buffers, by name."""
         found = {name: self._buffer_locations[name][0]._buffers[self._buffer_locations[name][1]] for name in names}
         return {name: buffer for name, buffer in found.items() if buffer is not None}
 
@@ -237,16 +248,16 @@ class OGD(Guard):
         return max(float(torch.finfo(p.dtype).eps) for p in self._flat.parameters().values())
 
     def _check_model(self) -> None:
-        """The parameters the guard was made for are there, and no others may move."""
+        """Raise InputError if parameters were replaced, or others made trainable, since the guard was created."""
         named = dict(self.model.named_parameters())
         changed = [n for n, shape in self._flat.shapes.items() if n not in named or tuple(named[n].shape) != shape]
         covered = {*self._flat.names, *self._frozen_parameters}
         fresh = [n for n, p in named.items() if p.requires_grad and n not in covered and not matches(n, self._free)]
         if changed or fresh:
-            what = f"{changed[0]} was replaced" if changed else f"{fresh[0]} may move now and could not then"
+            what = f"{changed[0]} was replaced" if changed else f"{fresh[0]} was added or made trainable"
             raise InputError(
-                f"expected the parameters the guard was made for, but {what}; give the model all its layers and "
-                "outputs before making the guard"
+                f"expected the parameters the guard was created for, but {what}; give the model all its layers and "
+                "outputs before creating the guard"
             )
 
     def _warn_if_moved(self, consequence: str) -> None:
@@ -254,8 +265,8 @@ class OGD(Guard):
         shift = np.linalg.norm(past.spectrum.basis.T @ vector - past.anchor)
         if shift > self._precision() ** 0.5 * np.linalg.norm(vector):
             warnings.warn(
-                "the parameters moved outside protect() in directions that old tasks use: old answers have changed; "
-                f"{consequence}",
+                "the parameters changed outside protect() in directions that earlier tasks use, so outputs on earlier "
+                f"inputs have changed; {consequence}",
                 UserWarning,
                 stacklevel=4,
             )
@@ -266,25 +277,26 @@ class OGD(Guard):
 
     def _full_message(self) -> str:
         if self._bound == self._flat.size:
-            return "no direction is left: the model cannot learn any more; make it wider, absorb less, or set a rank"
+            return "no direction is left: the model cannot learn any more; make it wider, absorb less, or set rank"
         return (
-            f"the memory is full: its {self._bound} directions hold {self.report().kept:.2%} of the gradients seen, "
-            "weaker ones are let go; raise rank, absorb fewer samples, or remember one direction a sample (of='label')"
+            f"the memory is full: its {self._bound} directions represent {self.report().kept:.2%} of the gradients "
+            "seen and weaker ones are discarded; raise rank, absorb fewer samples, or use one direction per sample "
+            "(of='label')"
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything the guard remembers: tensors and plain values (no pickle needed to store them)."""
+        """Return the guard's memory as tensors and plain values (can be stored without pickle)."""
         return {"guard": "OGD", "format": 1, **memory_to_state(self._memory, self._flat.shapes)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on exactly where `state_dict` was taken; load the model's own weights separately."""
+        """Restore a memory returned by `state_dict`; load the model's own weights separately."""
         self._memory = memory_from_state(
             check_saved(state, "OGD"), self._flat.shapes, self._needed(), set(self._buffer_locations), self._bound
         )
         self._reattach()
 
     def _needed(self) -> set[str]:
-        """The names that every saved state holds; other buffers only if an answer read them."""
+        """Names that every saved state contains; other buffers only if a forward pass read them."""
         return {
             *self._frozen_parameters,
             *(n for n in self._frozen_buffers if isinstance(self._buffer_locations[n][0], NORMS)),

@@ -1,10 +1,11 @@
-"""Orthogonal weight modification: the softer a direction was used by old inputs, the more of a step it lets through.
+"""Orthogonal weight modification: the less a direction was used by earlier inputs, the more of a step passes.
 
     P = α (α I + Σ x xᵀ)⁻¹ = I − U ω Uᵀ,     ω = s² / (s² + α),     R = · diag(s) Uᵀ        (W1)
     Δ ← Δ P                                                                                  (W2)
 
-R is the triangular square root of all old inputs of the layer, kept by rotations: P is taken from it anew after each
-task, so no rank-one recursion can drift. As the damping α goes to zero, ω goes to one and this is gradient projection.
+R is the triangular square root of Σ x xᵀ over all earlier inputs of the layer, updated by rotations. P is computed
+from it after each task, so there is no rank-one recursion whose rounding errors could accumulate. As the damping α
+goes to zero, ω goes to one and this becomes gradient projection.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,17 +21,36 @@ from remanence.memory.root import Root
 
 
 class OWM(LayerGuard):
-    """Guards any torch optimizer with a soft projector in each layer.
+    """Guard with a soft projector in each layer (orthogonal weight modification), for any torch optimizer.
 
     Parameters
     ----------
     model : torch.nn.Module
         As for `GradientProjection`.
     damping : float, or dict of layer name to float (1 for layers it does not name)
-        α: directions whose summed squared inputs are well below it move freely, those well above hardly. It is in the
-        units of those sums, so it grows with the rows absorbed; choose it on rows kept aside.
-    frozen, free : names or check_patterns of parameters
+        α: directions whose summed squared inputs are well below α are nearly unrestricted, those well above nearly
+        fixed. It has the units of those sums, which grow with the rows absorbed; tune it on validation data.
+    frozen, free : names or patterns of parameters
         As for `GradientProjection`.
+
+    References
+    ----------
+    Zeng, Chen, Cui and Yu (2019), "Continual learning of context-dependent processing in neural networks", Nature
+    Machine Intelligence.
+
+    Examples
+    --------
+    >>> import torch, remanence as rm
+    >>> net = torch.nn.Linear(8, 2).double()
+    >>> guard = rm.deep.OWM(net, damping=1e-3)
+    >>> first, second = torch.randn(2, 5, 8, dtype=torch.float64)
+    >>> report = guard.absorb([first])
+    >>> before, optimizer = net(first), torch.optim.SGD(net.parameters(), lr=0.1)
+    >>> with guard.protect(optimizer):
+    ...     net(second).square().mean().backward()
+    ...     optimizer.step()
+    >>> bool((net(first) - before).abs().max() < 1e-2)  # a smaller damping moves them less
+    True
     """
 
     def __init__(
@@ -56,7 +76,7 @@ class OWM(LayerGuard):
             whole = root if old is None else old[g].merged(root)
             _, s, Vt = np.linalg.svd(whole.factor)
             omega = s**2 / (s**2 + damping)  # (W1)
-            # below rounding a direction is noise of the factorisation, and letting it move costs nothing
+            # weaker directions are rounding errors of the factorization and need no protection
             kept = s > 64 * np.finfo(float).eps * s[0]
             bases.append(torch.from_numpy(np.ascontiguousarray(Vt[kept].T)))
             strengths.append(torch.from_numpy(omega[kept]))
@@ -64,6 +84,6 @@ class OWM(LayerGuard):
 
     def _full_message(self, full: list[str]) -> str:
         return (
-            f"old inputs use every direction of {', '.join(full)}: it learns only by what the damping lets through; "
+            f"earlier inputs use every direction of {', '.join(full)}: it learns only through the damping; "
             "make it wider, absorb fewer inputs, or raise the damping"
         )

@@ -1,13 +1,13 @@
-"""Which rule keeps which parameter of a model, so that none moves unseen.
+"""Which rule protects which parameter of a model, so that every parameter is accounted for.
 
-    Linear, Conv1d/2d/3d, MultiheadAttention    a memory of the inputs of each weight matrix (layers.py)
-    Embedding, EmbeddingBag                     the rows that were looked up are held
-    LayerNorm, GroupNorm, BatchNorm, …          scale, shift and running statistics are held
-    buffers of other modules                    those that an answer reads are held (buffers.py)
-    what `frozen` names                         held
-    what `free` names                           left to the optimizer: its part in old answers is not protected
+    Linear, Conv1d/2d/3d, MultiheadAttention    a memory of the inputs of each weight matrix (nn/layers.py)
+    Embedding, EmbeddingBag                     the rows that were looked up are frozen
+    LayerNorm, GroupNorm, BatchNorm, …          scale, shift and running statistics are frozen
+    buffers of other modules                    those that a forward pass reads are frozen (projection/buffers.py)
+    parameters named in `frozen`                frozen
+    parameters named in `free`                  left to the optimizer, not protected
 
-Held means: free during the first task, kept to the bit from the first `absorb` on (a norm: the first that calls it).
+Frozen means: trained during the first task, fixed from the first `absorb` on (a norm: the first that calls it).
 """
 
 from collections.abc import Iterable
@@ -29,26 +29,26 @@ Table = nn.Embedding | nn.EmbeddingBag
 
 @dataclass(frozen=True)
 class ParameterRoles:
-    """The parameters of a model, sorted by what keeps them."""
+    """The parameters of a model, sorted by the rule that protects them."""
 
     recorded: tuple[RecordedModule, ...]
     matrices: dict[str, WeightMatrix]
-    aliases: dict[str, str]  # a matrix → the name its memory goes by, the same for all that share their weights
+    aliases: dict[str, str]  # a matrix → the name of its memory, the same for all matrices that share weights
     tables: dict[str, Table]
     frozen: dict[str, Tensor]
     norms: dict[str, nn.Module]
-    norm_of: dict[str, str]  # a held tensor → its norm; the others are held from the first task on, called or not
-    kept: tuple[nn.Parameter, ...]  # all that some rule keeps
-    buffers: dict[str, BufferLocation]  # of buffers outside norms
-    read: frozenset[str]  # buffers that are held once an answer reads them; those that `frozen` names are held anyway
+    norm_of: dict[str, str]  # a frozen tensor → its norm; other tensors are frozen after the first task, called or not
+    kept: tuple[nn.Parameter, ...]  # all parameters that a rule protects
+    buffers: dict[str, BufferLocation]  # outside norms
+    read: frozenset[str]  # buffers that are frozen once a forward pass reads them, unless `frozen` names them
 
     def frozen_norms(self, held: Iterable[str]) -> tuple[nn.Module, ...]:
-        """The norms whose running statistics are held: they answer with them from then on."""
+        """Return the norms whose running statistics are frozen, and which therefore use them during training."""
         return tuple(norm for name, norm in self.norms.items() if _inside(name, "running_mean") in set(held))
 
 
 def assign_roles(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[str] = ()) -> ParameterRoles:
-    """Sort the parameters of a model; refuse one that no rule knows."""
+    """Sort the parameters of a model by rule; raise InputError if no rule covers one."""
     frozen, free = check_patterns(model, frozen, "frozen"), check_patterns(model, free, "free")
     named = dict(model.named_parameters(remove_duplicate=False))
     _check_parameters(named)
@@ -56,7 +56,7 @@ def assign_roles(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[st
     pinned = {id(p) for n, p in named.items() if matches(n, frozen)}
     unprotected = {id(p) for n, p in named.items() if matches(n, free)} - pinned
     found = list(recorded_modules(model))
-    # every input has the constant one in it, so where the weight is held the bias may not move either
+    # every input contains the constant one, so if the weight is frozen the bias must be frozen too
     biases = [m.bias_parameter for w in found for m in w.matrices if id(m.weight_parameter) in pinned]
     pinned |= {id(bias) for bias in biases if bias is not None} - unprotected
     recorded, matrices, aliases = _merge_shared(_without_named(w, pinned, unprotected) for w in found)
@@ -85,8 +85,8 @@ def assign_roles(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[st
     if unassigned:
         raise InputError(
             f"no rule protects {_shortened(unassigned)}: expected parameters of Linear, Conv, Embedding, "
-            "MultiheadAttention and norm modules; name the others in frozen=(…) to freeze them after the first task, or in free=(…) to "
-            "leave them to the optimizer without protection (patterns such as 'rnn.*' are accepted)"
+            "MultiheadAttention and norm modules; name the others in frozen=(…) to freeze them after the first task, "
+            "or in free=(…) to leave them to the optimizer without protection (patterns such as 'rnn.*' are accepted)"
         )
     parameters = tuple(p for p in model.parameters() if id(p) in known)
     return ParameterRoles(recorded, matrices, aliases, tables, frozen_tensors, norms, norm_of, parameters, places, read)
@@ -95,13 +95,13 @@ def assign_roles(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[st
 def _check_parameters(named: dict[str, nn.Parameter]) -> None:
     for name, parameter in named.items():
         if nn.parameter.is_lazy(parameter):
-            raise InputError(f"{name} has no size yet; run one batch through the model, then make the guard")
+            raise InputError(f"{name} has no size yet; run one batch through the model before creating the guard")
         if parameter.is_complex():
             raise InputError(f"expected real parameters, got {name} of {parameter.dtype}")
 
 
 def _check_adapters(model: nn.Module, named: tuple[str, ...]) -> None:
-    """Refuse low-rank adapters that learn: they would be full after the first task, and learn nothing more."""
+    """Raise InputError for trainable low-rank adapters: after the first task they could not learn any more."""
     parts = [(_inside(n, part), getattr(m, part, None)) for n, m in model.named_modules() for part in LORA]
     found = [
         name
@@ -113,13 +113,13 @@ def _check_adapters(model: nn.Module, named: tuple[str, ...]) -> None:
         raise InputError(
             f"expected layers that are trained themselves, got low-rank adapters (LoRA): {_shortened(found)}. "
             "Each lora_B has only as many inputs as its rank; the first task uses all of them, and nothing could be "
-            "learned after it; merge the adapters into their layers (merge_and_unload()) and train those, guard the adapters by OGD, or "
-            "name them in free=('*lora_*',) to leave them unprotected"
+            "learned after it; merge the adapters into their layers (merge_and_unload()) and train those, guard the "
+            "adapters by OGD, or name them in free=('*lora_*',) to leave them unprotected"
         )
 
 
 def _without_named(recorded: RecordedModule, pinned: set[int], unprotected: set[int]) -> RecordedModule:
-    """The matrices of a module without what `frozen` and `free` name."""
+    """Remove the matrices and biases that `frozen` and `free` name from a module."""
     out = pinned | unprotected
     left = [m for m in recorded.matrices if id(m.weight_parameter) not in out]
     return replace(
@@ -128,14 +128,14 @@ def _without_named(recorded: RecordedModule, pinned: set[int], unprotected: set[
 
 
 def batch_norms(model: nn.Module) -> tuple[nn.Module, ...]:
-    """The batch norms of a model; refused where one has no running statistics to answer with."""
+    """Return the batch norms of a model; raise InputError if one has no running statistics."""
     found = []
     for name, module in model.named_modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             if not module.track_running_stats:
                 raise InputError(
-                    f"{name} normalises by the statistics of the batch even in eval mode, so an old answer depends "
-                    "on what else is in its batch; give it track_running_stats=True, or use GroupNorm or LayerNorm"
+                    f"{name} normalizes by batch statistics even in eval mode, so outputs depend on the other samples "
+                    "of the batch; set track_running_stats=True, or use GroupNorm or LayerNorm"
                 )
             found.append(module)
     return tuple(found)
@@ -144,7 +144,7 @@ def batch_norms(model: nn.Module) -> tuple[nn.Module, ...]:
 def _merge_shared(
     found: Iterable[RecordedModule],
 ) -> tuple[tuple[RecordedModule, ...], dict[str, WeightMatrix], dict[str, str]]:
-    """Layers that share their weights share one memory."""
+    """Give layers that share their weights one memory."""
     recorded, matrices, aliases = [], {}, {}
     owner: dict[tuple[int, int | None], WeightMatrix] = {}
     for w in found:
@@ -155,7 +155,7 @@ def _merge_shared(
             matrices[first.name] = first
             if [id(p) for p in first.parameters] != [id(p) for p in m.parameters] or first.shape != m.shape:
                 raise InputError(
-                    f"{first.name} and {m.name} share a weight but not the bias, so no one memory keeps both; "
+                    f"{first.name} and {m.name} share a weight but not the bias, so one memory cannot protect both; "
                     "untie them, or name weight and biases in frozen=(…)"
                 )
     return tuple(recorded), matrices, aliases
@@ -164,10 +164,12 @@ def _merge_shared(
 def _check_tables(tables: dict[str, Table], kept: set[int]) -> None:
     for name, table in tables.items():
         if table.max_norm is not None:
-            raise InputError(f"{name} rescales its rows while it answers (max_norm), so they cannot be kept; drop it")
+            raise InputError(
+                f"{name} rescales its rows in the forward pass (max_norm), so they cannot be protected; drop max_norm"
+            )
         if id(table.weight) in kept:
             raise InputError(
-                f"{name}.weight is also the weight of another layer, and no one rule keeps both uses; "
+                f"{name}.weight is also the weight of another layer, and no rule protects both uses; "
                 f"untie them, or name it in frozen=('{name}.weight',)"
             )
 
@@ -181,23 +183,23 @@ def copy_to_cpu(tensor: Tensor) -> Tensor:
 
 
 def check_patterns(model: nn.Module, names: Iterable[str], what: str) -> tuple[str, ...]:
-    """Names or patterns of parameters; refused where one names no parameter of the model."""
+    """Return names or patterns of parameters; raise InputError if one matches no parameter of the model."""
     if isinstance(names, str):
         raise InputError(
             f"expected {what} to be a list of names, got the one string {names!r}; try {what}=({names!r},)"
         )
-    known = [name for name, _ in (*model.named_parameters(remove_duplicate=False), *model.named_buffers())]
+    names_in_model = [name for name, _ in (*model.named_parameters(remove_duplicate=False), *model.named_buffers())]
     for pattern in (given := tuple(names)):
-        if not any(matches(name, (pattern,)) for name in known):
+        if not any(matches(name, (pattern,)) for name in names_in_model):
             raise InputError(
                 f"expected the names in frozen and free to match parameters of the model, got {pattern!r}; "
-                f"the model has {_shortened(known)}"
+                f"the model has {_shortened(names_in_model)}"
             )
     return given
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a parameter is meant: by its own name, by a pattern, or by the module it stands in."""
+    """Return whether a pattern matches the parameter's name or names a module that contains it."""
     return any(fnmatchcase(name, p) or name.startswith(p + ".") for p in patterns)
 
 
@@ -206,7 +208,7 @@ def _shortened(names: list[str]) -> str:
 
 
 def float_outputs(answer: object) -> list[Tensor]:
-    """Every tensor of real numbers in whatever a model answers."""
+    """Return every floating-point tensor in the output of a model."""
     from torch.utils._pytree import tree_leaves
 
     return [t.detach() for t in tree_leaves(answer) if isinstance(t, Tensor) and torch.is_floating_point(t)]

@@ -1,1 +1,1 @@
-"""What a torch module consists of: its weight matrices, its parameters as one vector, heads, tensors and files."""
+"""Building blocks for torch modules: weight matrices, parameters as one vector, heads, modes, tensors for files."""

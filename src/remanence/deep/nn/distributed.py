@@ -11,7 +11,7 @@ from remanence.errors import InputError
 
 @contextmanager
 def all_or_none(device: torch.device | None) -> Iterator[None]:
-    """All processes of a distributed run do this or none does; where one fails, the others do not wait for it."""
+    """Make the block fail in all processes of a distributed run if it fails in one, so that none waits for another."""
     failure = None
     try:
         yield
@@ -21,11 +21,13 @@ def all_or_none(device: torch.device | None) -> Iterator[None]:
     if failure is not None:
         raise failure
     if not all(bool(f) for f in fine):
-        raise InputError("another process could not absorb its share, so nothing was absorbed here either; see there")
+        raise InputError(
+            "another process failed to absorb its batches, so nothing was absorbed here either; see its error"
+        )
 
 
 def all_gather(mine: Tensor, device: torch.device) -> list[Tensor]:
-    """The same tensor of every process, in the order of their ranks; it travels on the model's device."""
+    """Gather a tensor from every process, in rank order; it is sent from the model's device."""
     import torch.distributed as dist
 
     local = mine.to(device)
@@ -35,14 +37,14 @@ def all_gather(mine: Tensor, device: torch.device) -> list[Tensor]:
 
 
 def any_process(mine: Tensor, device: torch.device) -> Tensor:
-    """Which flags are set in any process."""
+    """Return which flags are set in at least one process."""
     return torch.stack(all_gather(mine.byte(), device)).amax(0).bool()
 
 
 def broadcast_buffers(model: nn.Module) -> None:
-    """Give every process the buffers of the first, as the next training pass of a distributed model would.
+    """Copy the buffers of the first process to all others, as the next training forward pass of DDP would.
 
-    After a step each process has the running statistics of its own last batch, and answers of its own.
+    After a step every process has the running statistics of its own last batch, and hence different outputs.
     """
     import torch.distributed as dist
 

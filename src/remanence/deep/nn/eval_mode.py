@@ -14,14 +14,14 @@ AUTOCAST_DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 @contextmanager
 def eval_mode(model: nn.Module) -> Iterator[None]:
-    """The model as it answers: eval mode, no gradients, its own precision; every module's own mode comes back.
+    """Run the model in eval mode, without gradients and autocast; restore every module's own mode afterwards.
 
-    Hooks must see every call, so compiled parts run as they are written and transformers take no short cut.
+    Forward hooks must see every call, so compiled modules run eagerly and the fused attention path is switched off.
     """
     modes = {module: module.training for module in model.modules()}
     short_cuts = torch.backends.mha.get_fastpath_enabled()
     try:
-        for module in modes:  # not model.eval(): a module may do more than that there
+        for module in modes:  # not model.eval(), which a module may override
             module.training = False
         torch.backends.mha.set_fastpath_enabled(False)
         with torch.no_grad(), full_precision(), _uncompiled():
@@ -33,13 +33,13 @@ def eval_mode(model: nn.Module) -> Iterator[None]:
 
 
 def _uncompiled() -> AbstractContextManager[Any]:
-    """Compiled parts run as they are written; without the compiler, seconds to import, there are none."""
+    """Run compiled modules eagerly. If the compiler was never imported (which takes seconds), there are none."""
     return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """No autocast: what is held would be rounded to it."""
+    """Switch autocast off: it would round the protected values."""
     with ExitStack() as off:
         for kind in filter(torch.is_autocast_enabled, AUTOCAST_DEVICES):
             off.enter_context(torch.autocast(kind, enabled=False))
@@ -47,9 +47,10 @@ def full_precision() -> Iterator[None]:
 
 
 def frozen_batch_norms(norms: Iterable[nn.Module], hooks: ExitStack) -> None:
-    """Norms answer with their running statistics until the stack is left, whatever train() and eval() are called.
+    """Make norms use their running statistics until the stack is closed, whatever train() or eval() is called.
 
-    Then each gets the mode that was asked of it last. (A hook would not be seen by a model compiled before.)
+    On exit each norm gets the mode that was last requested. (`train` is replaced on the instance, because a model that
+    is already compiled would not see a hook.)
     """
     asked = {norm: norm.training for norm in norms}
 
@@ -62,7 +63,7 @@ def frozen_batch_norms(norms: Iterable[nn.Module], hooks: ExitStack) -> None:
         norm.training = asked[norm]
 
     for norm in asked:
-        if "train" in vars(norm):  # held by a block around this one
+        if "train" in vars(norm):  # already frozen by an enclosing block
             continue
         norm.training = False
         vars(norm)["train"] = MethodType(train, norm)

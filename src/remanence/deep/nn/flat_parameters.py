@@ -1,11 +1,11 @@
-"""A network as a function of one vector: its trainable parameters end to end, and derivatives sample by sample.
+"""A network as a function of one parameter vector, with per-sample derivatives.
 
-    θ = [vec Θ₁; vec Θ₂; …]   (D,)                                                    (F1)
-    Jᵢ = ∂f(xᵢ; θ)/∂θ          (n, c, D)                                              (F2)   every output
-    gᵢ = ∂ℓ(f(xᵢ; θ))/∂θ       (n, D)                                                 (F3)   one number of them
+    θ = [vec Θ₁; vec Θ₂; …]   (D,)                                        (F1)   all trainable parameters
+    Jᵢ = ∂f(xᵢ; θ)/∂θ          (n, c, D)                                  (F2)   derivatives of every output
+    gᵢ = ∂ℓ(f(xᵢ; θ))/∂θ       (n, D)                                     (F3)   gradient of a scalar per sample
 
-The derivatives are those of eval mode, where samples do not touch each other; the modes are put back afterwards.
-Samples are worked through in chunks, so what is held beside the result stays bounded.
+Derivatives are taken in eval mode, where samples do not interact; the modes are restored afterwards. Samples are
+processed in chunks, which bounds the memory needed besides the result.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,35 +21,35 @@ from remanence.deep.nn.eval_mode import eval_mode
 from remanence.deep.nn.outputs import as_input_error, check_output
 from remanence.errors import InputError
 
-CHUNK_NUMBERS = 4_000_000  # numbers of a chunk's derivatives, an output, that may be held beside the result
+CHUNK_NUMBERS = 4_000_000  # derivatives per output of one chunk
 
 
 def trainable(module: Any, layers: Iterable[str] | None = None) -> tuple[str, ...]:
-    """The names of the parameters that may move: all of them, or those named or inside the named submodules."""
+    """Return the names of the parameters that require gradients, or of those in the named submodules."""
     if not isinstance(module, torch.nn.Module):
         raise InputError(f"expected a torch module, got {type(module).__name__}; pass the network itself")
-    free = [name for name, p in module.named_parameters() if p.requires_grad]
+    names = [name for name, p in module.named_parameters() if p.requires_grad]
     if layers is not None:
         wanted = [layers] if isinstance(layers, str) else list(layers)
         for layer in wanted:
-            if not any(inside(name, layer) for name in free):
+            if not any(inside(name, layer) for name in names):
                 raise InputError(
-                    f"expected layers to name submodules or parameters that may move, got {layer!r}; "
-                    f"there are {', '.join(free[-8:]) or 'none'}"
+                    f"expected layers to name submodules or parameters that require gradients, got {layer!r}; "
+                    f"there are {', '.join(names[-8:]) or 'none'}"
                 )
-        free = [name for name in free if any(inside(name, layer) for layer in wanted)]
-    if not free:
+        names = [name for name in names if any(inside(name, layer) for layer in wanted)]
+    if not names:
         raise InputError("expected a network with parameters that require gradients, got none; unfreeze some of them")
-    return tuple(free)
+    return tuple(names)
 
 
 def inside(name: str, layer: str) -> bool:
-    """Whether a parameter is the one named, or belongs to the submodule named."""
+    """Return whether a parameter is the one named, or belongs to the submodule named."""
     return not layer or name == layer or name.startswith(layer + ".")
 
 
 def as_batch(x: Any, like: Tensor) -> Tensor:
-    """A batch (n, …) on the device of `like`, real numbers in its precision, integers as they are."""
+    """Return a batch (n, …) on the device of `like`; real inputs are converted to its dtype, integers are kept."""
     try:
         batch = x.detach() if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
     except (TypeError, ValueError):
@@ -67,46 +67,46 @@ def as_batch(x: Any, like: Tensor) -> Tensor:
 
 
 class FlatParameters:
-    """The parameters of a module that may move, read and written as one vector."""
+    """The trainable parameters of a module, read and written as one vector."""
 
     def __init__(
         self, module: torch.nn.Module, layers: Iterable[str] | None = None, *, names: Iterable[str] | None = None
     ) -> None:
-        """Of all that may move, or of what `layers` names among it; or of exactly these `names`."""
+        """Select all trainable parameters, those inside `layers`, or exactly `names`."""
         self.module = module
         self.names = trainable(module, layers) if names is None else tuple(names)
         parameters = self.parameters()
         self.shapes = {name: tuple(p.shape) for name, p in parameters.items()}
         if len({p.device for p in parameters.values()}) > 1:
-            raise InputError("expected the parameters on one device, got several; move the network to one")
+            raise InputError("expected all parameters on one device, got several; move the network to one device")
         sizes = [p.numel() for p in parameters.values()]
         ends = np.cumsum(sizes).tolist()
         self.places = {n: slice(end - size, end) for n, end, size in zip(self.names, ends, sizes, strict=True)}
         self.size = int(ends[-1])
 
     def parameters(self) -> dict[str, Tensor]:
-        """The parameters themselves, by name."""
-        known = dict(self.module.named_parameters())
-        return {name: known[name] for name in self.names}
+        """Return the parameters by name."""
+        named = dict(self.module.named_parameters())
+        return {name: named[name] for name in self.names}
 
     def vector(self) -> Tensor:
-        """A copy of θ (D,), in the precision and on the device of the parameters (F1)."""
+        """Return a copy of θ (D,), in the dtype and on the device of the parameters (F1)."""
         return torch.cat([p.detach().flatten() for p in self.parameters().values()])
 
     def split(self, vector: Tensor) -> dict[str, Tensor]:
-        """A vector (…, D) as the parameters' shapes, by name."""
+        """Split a vector (…, D) into tensors of the parameters' shapes, by name."""
         lead = vector.shape[:-1]
         return {name: vector[..., self.places[name]].reshape(*lead, *self.shapes[name]) for name in self.names}
 
     @torch.no_grad()
     def write(self, vector: Tensor) -> None:
-        """Put θ (D,) into the parameters, in place."""
+        """Copy θ (D,) into the parameters, in place."""
         parts = self.split(vector)
         for name, parameter in self.parameters().items():
             parameter.copy_(parts[name])
 
     def linearized(self, x: Tensor, at: Tensor | None = None, chunk_size: int | None = None) -> tuple[Tensor, Tensor]:
-        """f(x; θ) (n, c) and its Jacobians (n, c, D) at θ, by default the parameters as they are (F2)."""
+        """Return f(x; θ) (n, c) and its Jacobians (n, c, D) at `at`, by default at the current parameters (F2)."""
         if len(x) == 1:
             return self._linearized_once(x, at)
 
@@ -126,9 +126,10 @@ class FlatParameters:
         at: Tensor | None = None,
         chunk_size: int | None = None,
     ) -> Tensor:
-        """The gradient (n, D) of `of(outputs (c,), *each[i])`, one number a sample (F3).
+        """Return the gradients (n, D) of the scalar `of(outputs (c,), *each[i])` of every sample (F3).
 
-        `lambda f, v: f @ v` with a row of weights a sample picks or weighs logits; a loss takes its targets instead.
+        `lambda f, v: f @ v` with a row of weights per sample selects or weighs outputs; a loss takes its targets
+        instead.
         """
 
         def score(point: dict[str, Tensor], sample: Tensor, *given: Tensor) -> Tensor:
@@ -138,7 +139,7 @@ class FlatParameters:
         return torch.cat([slopes[name].flatten(1) for name in self.names], dim=1)
 
     def _linearized_once(self, x: Tensor, at: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The same for one sample, by plain backward passes: several times quicker than to map over it."""
+        """Linearize at one sample by plain backward passes, several times faster than vmap."""
         point = {name: p.detach().requires_grad_() for name, p in self.split(self._point(at)).items()}
         with eval_mode(self.module), torch.enable_grad(), as_input_error(x):
             values = check_output(functional_call(self.module, point, (x,)), 1)
@@ -155,7 +156,7 @@ class FlatParameters:
     def _mapped(
         self, function: Any, slowly: Any, at: Tensor | None, data: tuple[Tensor, ...], chunk_size: int | None
     ) -> Any:
-        """The function of every sample at once; `slowly` one by one where torch cannot map it, as in an LSTM."""
+        """Apply the function to all samples with vmap, or `slowly` to each sample if torch cannot (an LSTM)."""
         point = self.split(self._point(at))
         size = max(1, CHUNK_NUMBERS // self.size) if chunk_size is None else chunk_size
         mapped = vmap(function, in_dims=(None, *(0 for _ in data)), chunk_size=size)

@@ -1,4 +1,4 @@
-"""The last layer where tasks or classes keep coming: one head a task, or one head that grows."""
+"""Output layers for growing problems: one head per task, or one head that gets more outputs."""
 
 from collections.abc import Sequence
 
@@ -10,46 +10,70 @@ from remanence.validation import check_count
 
 
 class MultiHead(nn.Module):
-    """A shared trunk and a Linear head for every task; a head that a task does not use is not touched by it.
+    """A shared trunk with one Linear head per task.
 
-    Called as model(x, task) it answers with the head of that task, as model(x) with all heads side by side.
+    ``model(x, task)`` returns the outputs of that task's head, ``model(x)`` those of all heads side by side. Training
+    on one task does not change the heads of the others.
 
     Parameters
     ----------
     trunk : torch.nn.Module
-        Gives features (n, features).
+        Maps a batch to features of shape (n, features).
     features : int
-        The width of what the trunk gives.
+        Number of features the trunk returns.
     outputs : sequence of int
-        The outputs of each task's head.
+        Number of outputs of each task's head.
     bias : bool
         Whether the heads have a bias.
+
+    Examples
+    --------
+    >>> import torch, remanence as rm
+    >>> net = rm.deep.MultiHead(torch.nn.Linear(4, 8), features=8, outputs=[2, 3])
+    >>> x = torch.zeros(5, 4)
+    >>> net(x, task=1).shape, net(x).shape
+    (torch.Size([5, 3]), torch.Size([5, 5]))
     """
 
     def __init__(self, trunk: nn.Module, features: int, outputs: Sequence[int], bias: bool = True) -> None:
         super().__init__()
         if isinstance(outputs, int) or not len(outputs):
-            raise InputError(f"expected outputs to list the outputs of every task, got {outputs!r}; try [2, 2, 2]")
+            raise InputError(
+                f"expected outputs to list the number of outputs of every task, got {outputs!r}; try [2, 2, 2]"
+            )
         widths = [check_count(n, "every number of outputs") for n in outputs]
         self.trunk = trunk
         self.heads = nn.ModuleList(nn.Linear(check_count(features, "features"), n, bias) for n in widths)
 
     @property
     def widths(self) -> list[int]:
-        """The outputs of each head."""
+        """Number of outputs of each head."""
         return [int(head.out_features) for head in self.heads]  # type: ignore[arg-type]
 
     def forward(self, x: Tensor, task: int | None = None) -> Tensor:
-        """The answers of one head (n, outputs of the task), or of all of them (n, outputs of all tasks)."""
+        """Compute the outputs of one head or of all heads.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n, …)
+            A batch of inputs.
+        task : int, optional
+            Which head to use; by default all of them.
+
+        Returns
+        -------
+        Tensor of shape (n, outputs)
+            Outputs of the task's head, or of all heads side by side.
+        """
         features = self.trunk(x)
         if task is None:
             return torch.cat([head(features) for head in self.heads], dim=1)
-        answers: Tensor = self.heads[task](features)
-        return answers
+        outputs: Tensor = self.heads[task](features)
+        return outputs
 
 
 def add_outputs(layer: nn.Linear, outputs: int) -> None:
-    """Widen a Linear layer to `outputs`; the new ones answer zero. It gets new parameters."""
+    """Widen a Linear layer to `outputs` outputs, replacing its parameters; the new weights and biases are zero."""
     more = outputs - layer.out_features
     for key, parameter in list(layer.named_parameters(recurse=False)):
         zeros = parameter.new_zeros((more, *parameter.shape[1:]))

@@ -1,10 +1,10 @@
-"""The weight matrices inside a module, and the inputs each of them multiplies.
+"""The weight matrices of a module and the inputs that each of them multiplies.
 
-    y = W x + b = [W b] [x; 1]                     (L1)   a bias is a weight on the constant input one
-    conv(x)_p = W · patch_p(x) + b                 (L2)   a convolution is a matrix on patches, one matrix a group
+    y = W x + b = [W b] [x; 1]                     (L1)   a bias is a weight on a constant input of one
+    conv(x)_p = W · patch_p(x) + b                 (L2)   a convolution is a matrix applied to patches, one per group
 
-What a layer answers on an input moves only by what its change of [W b] makes of that input, so the inputs are all
-that a memory of a layer needs.
+The output of a layer for an input changes only by (change of [W b]) · input, so the inputs are all that a memory of
+the layer has to store.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,25 +14,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-InputRows = dict[str, Tensor]  # of each matrix: its inputs (groups, n, inputs), without the constant one
+InputRows = dict[str, Tensor]  # by matrix name: its inputs (groups, n, inputs), without the constant one
 
 
 @dataclass(frozen=True)
 class WeightMatrix:
-    """A weight of a module seen as one matrix a group, (groups, outputs, inputs), with its bias beside it."""
+    """A weight parameter viewed as one matrix per group, (groups, outputs, inputs), together with its bias."""
 
     name: str
     module: nn.Module
     groups: int = 1
     weight_name: str = "weight"
-    bias_name: str = "bias"  # empty: the module's bias, if it has one, is kept by another rule
-    weight_part: slice = field(default_factory=lambda: slice(None))  # rows, where several matrices share a parameter
+    bias_name: str = "bias"  # empty if there is no bias, or if another rule protects it
+    weight_part: slice = field(default_factory=lambda: slice(None))  # rows, if several matrices share a parameter
     bias_part: slice = field(default_factory=lambda: slice(None))
-    gradient: bool = False  # the same view of the gradients instead
+    gradient: bool = False  # view the gradients instead of the values
 
     @property
     def weight(self) -> Tensor:
-        """The matrix of each group, (g, out, in): a view of the parameter wherever its memory allows one."""
+        """The matrix of each group, (g, out, in): a view of the parameter wherever its memory layout allows one."""
         weight = self._own_weight()
         return weight.reshape(self.groups, len(weight) // self.groups, -1)
 
@@ -44,10 +44,10 @@ class WeightMatrix:
         return self._tensor(self.bias_parameter)[self.bias_part].reshape(self.groups, -1)
 
     def write(self, weight: Tensor) -> None:
-        """Put a weight back into the parameter, where it is a copy and not a view of it."""
-        mine = self._own_weight()
-        if mine.data_ptr() != weight.data_ptr():
-            mine.copy_(weight.reshape(mine.shape))
+        """Copy a weight into the parameter, unless it is already a view of it."""
+        own = self._own_weight()
+        if own.data_ptr() != weight.data_ptr():
+            own.copy_(weight.reshape(own.shape))
 
     def _own_weight(self) -> Tensor:
         return self._tensor(self.weight_parameter)[self.weight_part]
@@ -72,7 +72,7 @@ class WeightMatrix:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(groups, outputs, inputs with the constant one)."""
+        """(groups, outputs, inputs including the constant one)."""
         groups, outputs, inputs = self.weight.shape
         return groups, outputs, inputs + (self.bias is not None)
 
@@ -83,18 +83,18 @@ class WeightMatrix:
         return whole.to("cpu", torch.float64, copy=True)
 
     def completed(self, rows: Tensor) -> Tensor:
-        """Inputs in float64 on the CPU, with the constant one where there is a bias (L1)."""
+        """Inputs in float64 on the CPU, with a constant one appended if there is a bias (L1)."""
         rows = rows.detach().to("cpu", torch.float64)
         return rows if self.bias is None else nn.functional.pad(rows, (0, 1), value=1.0)
 
 
 @dataclass(frozen=True)
 class RecordedModule:
-    """A module whose calls show the inputs of some matrices."""
+    """A module whose calls reveal the inputs of its weight matrices."""
 
     module: nn.Module
     matrices: tuple[WeightMatrix, ...]
-    rows: Callable[..., InputRows]  # of a call's arguments
+    rows: Callable[..., InputRows]  # computes the inputs from a call's arguments
 
 
 def linear(name: str, module: nn.Linear) -> RecordedModule:
@@ -109,7 +109,7 @@ def convolution(name: str, module: nn.Module) -> RecordedModule:
 
 
 def patches(x: Tensor, conv: Any) -> Tensor:
-    """What the kernel sees at each place of each image, (groups, images × places, inputs of a group) (L2)."""
+    """The input patches of a convolution, (groups, images × positions, inputs per group) (L2)."""
     spatial = len(conv.kernel_size)
     if x.dim() == spatial + 1:  # a single image without a batch axis
         x = x[None]
@@ -144,7 +144,7 @@ def count_places(sizes: list[int]) -> int:
 
 
 def attention(name: str, module: nn.MultiheadAttention) -> RecordedModule:
-    """The four projections of torch's own attention, whose inner products call no submodule we could watch."""
+    """The four projections of torch's attention, which does not call submodules for its inner products."""
     width = module.embed_dim
     parts: list[WeightMatrix] = []
     for i, letter in enumerate("qkv"):
@@ -180,7 +180,7 @@ RULES: dict[type[nn.Module], Rule] = {
 
 
 def recorded_modules(model: nn.Module) -> Iterator[RecordedModule]:
-    """Every module of the model that a rule knows and that computes as its class does."""
+    """Yield every module with a rule for its class, unless it overrides that class's forward."""
     inside: set[nn.Module] = set()
     for name, module in model.named_modules():
         for kind, rule in RULES.items():

@@ -12,24 +12,24 @@ from remanence.errors import InputError
 
 @contextmanager
 def as_input_error(x: Tensor) -> Iterator[None]:
-    """What torch says of a network that cannot run on these inputs, as a refusal of them."""
+    """Re-raise torch's errors about inputs that the network cannot process as InputError."""
     try:
         yield
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, IndexError, TypeError) as error:
         raise InputError(
-            f"expected a network that answers samples of shape {tuple(x.shape[1:])}, one by one if asked to, "
+            f"expected a network that accepts samples of shape {tuple(x.shape[1:])}, also one at a time, "
             f"got: {str(error).splitlines()[0]}"
         ) from error
 
 
 def check_output(found: Any, n: int) -> Tensor:
-    """The answer of a network to n samples, if it is (n, c)."""
+    """Return the output of a network for n samples if its shape is (n, c), else raise InputError."""
     if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != n:
-        got = f"a tensor with axes {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+        got = f"a tensor of shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
         raise InputError(
-            f"expected the network to answer n samples with a tensor (n, c), got {got} for n = {n}; "
+            f"expected the network to return a tensor (n, c) for n samples, got {got} for n = {n}; "
             f"end it with torch.nn.Flatten(), or take one of its outputs"
         )
     return found

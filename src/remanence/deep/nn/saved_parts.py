@@ -1,4 +1,4 @@
-"""A saved memory, looked at piece by piece as it is taken up again: nothing of the wrong shape or kind gets in."""
+"""Validated access to the entries of a saved memory: wrong shapes, dtypes or values raise InputError."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from remanence.errors import InputError
 
 
 class SavedParts:
-    """The pieces of a saved memory, looked at as they are taken out."""
+    """The entries of a saved memory, checked when they are read."""
 
     def __init__(self, parts: dict[str, Any]) -> None:
         self.parts = parts
 
     def array(self, name: str, *shape: int | None) -> Array:
-        """A finite float64 array of this shape; None leaves a length open."""
+        """Return a finite float64 array of this shape; None allows any length."""
         found = self.parts.get(name)
         if not isinstance(found, Tensor):
             raise InputError(f"expected a tensor {name!r} in the saved memory, got {type(found).__name__}")
@@ -30,26 +30,26 @@ class SavedParts:
         return array
 
     def covariance(self, name: str, size: int) -> Array:
-        """A symmetric (size, size) array without negative variances."""
+        """Return a symmetric (size, size) array without negative variances."""
         cov = self.array(name, size, size)
         self.check(np.allclose(cov, cov.T, atol=1e-9 * np.abs(cov).max()) and cov.diagonal().min() >= 0, name)
         return cov
 
     def orthonormal(self, name: str, size: int) -> Array:
-        """An array (size, r) with orthonormal columns."""
+        """Return an array (size, r) with orthonormal columns."""
         basis = self.array(name, size, None)
         self.check(np.allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-6), name)
         return basis
 
     def check(self, good: bool, name: str) -> None:
-        """Refuse a piece whose numbers no memory of ours can hold."""
+        """Raise InputError if an entry holds values that no saved memory can have."""
         if not good:
             raise InputError(
-                f"expected {name!r} in the saved memory as it was saved, got other numbers; is it damaged?"
+                f"expected {name!r} in the saved memory as it was saved, got invalid values; is the file damaged?"
             )
 
     def number(self, name: str) -> float:
-        """A finite number of at least 0."""
+        """Return a finite number of at least 0."""
         found = self.parts.get(name)
         if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found < np.inf:
             raise InputError(f"expected a number {name!r} of at least 0 in the saved memory, got {found!r}")

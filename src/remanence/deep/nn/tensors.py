@@ -1,4 +1,4 @@
-"""Tensors as NumPy arrays and back, to the bit, and what tells one network from another; for files."""
+"""Convert tensors to NumPy arrays and back without loss, and hash a network's structure; used for model files."""
 
 import hashlib
 from typing import Any
@@ -10,10 +10,10 @@ from remanence.arrays import Array
 from remanence.deep.nn.wrappers import unwrap
 from remanence.errors import InputError
 
-WIDTHS = {torch.bfloat16: torch.int16}  # kinds that NumPy has not got, as the bits of one that it has
-KINDS = {
-    str(kind).removeprefix("torch."): kind
-    for kind in (
+VIEWED_AS = {torch.bfloat16: torch.int16}  # dtypes that NumPy lacks, stored as the bits of one it has
+DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
         torch.float64,
         torch.float32,
         torch.float16,
@@ -29,29 +29,29 @@ KINDS = {
 
 
 def to_array(tensor: Tensor) -> tuple[Array, str]:
-    """The numbers of a tensor, and its kind."""
-    kind = str(tensor.dtype).removeprefix("torch.")
-    if kind not in KINDS or tensor.layout != torch.strided:
-        raise InputError(f"expected plain tensors of real numbers to store, got {tensor.dtype} ({tensor.layout})")
+    """Return the values of a tensor as an array, and the name of its dtype."""
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if dtype not in DTYPES or tensor.layout != torch.strided:
+        raise InputError(f"expected dense tensors of real numbers to store, got {tensor.dtype} ({tensor.layout})")
     plain = tensor.detach().cpu().contiguous()
-    if plain.dtype in WIDTHS:
-        plain = plain.view(WIDTHS[plain.dtype])
-    return plain.numpy(), kind
+    if plain.dtype in VIEWED_AS:
+        plain = plain.view(VIEWED_AS[plain.dtype])
+    return plain.numpy(), dtype
 
 
-def to_tensor(array: Array, kind: str) -> Tensor:
-    """The tensor that `to_array` took apart."""
-    if kind not in KINDS:
-        raise InputError(f"expected a kind of tensor among {', '.join(KINDS)}, got {kind!r:.40}")
-    wanted = KINDS[kind]
+def to_tensor(array: Array, dtype: str) -> Tensor:
+    """Return the tensor that `to_array` converted."""
+    if dtype not in DTYPES:
+        raise InputError(f"expected a tensor dtype among {', '.join(DTYPES)}, got {dtype!r:.40}")
+    wanted = DTYPES[dtype]
     tensor = torch.from_numpy(array)
-    if tensor.dtype != WIDTHS.get(wanted, wanted):
-        raise InputError(f"expected numbers of a tensor of {kind}, got {array.dtype}")
-    return tensor.view(wanted) if wanted in WIDTHS else tensor
+    if tensor.dtype != VIEWED_AS.get(wanted, wanted):
+        raise InputError(f"expected the array of a {dtype} tensor, got {array.dtype}")
+    return tensor.view(wanted) if wanted in VIEWED_AS else tensor
 
 
 def structure(model: Any) -> str:
-    """What two networks of one build have in common: a hash of the names, shapes and kinds of all they hold."""
+    """Return a hash of the names, shapes and dtypes of a network's parameters and buffers."""
     if not isinstance(model, nn.Module):
         raise InputError(f"expected a torch module, got {type(model).__name__}; pass the network itself")
     parts = [f"{name}:{tuple(t.shape)}:{t.dtype}" for name, t in unwrap(model).state_dict().items()]

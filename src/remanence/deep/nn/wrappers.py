@@ -6,8 +6,10 @@ from torch import nn
 
 
 def wrapper_chain(model: nn.Module) -> list[nn.Module]:
-    """The model as it was handed over, and what is inside `torch.compile` and data-parallel wrappers, to the end."""
-    compiler = sys.modules.get("torch._dynamo.eval_frame")  # takes seconds to import, and who compiled has it
+    """Return the model and, in order, what is inside its `torch.compile` and data-parallel wrappers."""
+    compiler = sys.modules.get(
+        "torch._dynamo.eval_frame"
+    )  # takes seconds to import; already imported if anything was compiled
     found = [model]
     while True:
         if compiler is not None and isinstance(found[-1], compiler.OptimizedModule):
@@ -19,5 +21,5 @@ def wrapper_chain(model: nn.Module) -> list[nn.Module]:
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """The user's own module behind all wrappers: same parameters, hooks that fire."""
+    """Return the user's own module behind all wrappers; it has the same parameters, and its hooks fire."""
     return wrapper_chain(model)[-1]

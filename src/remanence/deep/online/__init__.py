@@ -1,1 +1,1 @@
-"""Online learners: a network that learns one batch at a time with a soft memory."""
+"""Online learners: train a network one batch at a time with a soft or hard memory of the past."""

@@ -1,7 +1,7 @@
-"""What reaches every layer of a network on a batch: its inputs from the front, what is asked of it from the back.
+"""The inputs and back-propagated errors of every layer of a network on a batch.
 
-z = Θᵀa                              (B1)   a layer on its input a, with a constant one where it has a bias
-g = −∂ ½‖y − f(x)‖² / ∂z             (B2)   what back-propagation asks of z, for each call of the layer
+z = Θᵀa                              (B1)   output of a layer for its input a, with a constant one if it has a bias
+g = −∂ ½‖y − f(x)‖² / ∂z             (B2)   back-propagated error of z, for each call of the layer
 """
 
 from collections.abc import Callable
@@ -26,11 +26,11 @@ KNOWN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 @dataclass(frozen=True)
 class TrainableLayer:
-    """A linear or convolution layer, and which columns of [W b] may move."""
+    """A Linear or Conv layer, and which columns of [W b] are trained."""
 
     matrix: WeightMatrix
     recorded: RecordedModule
-    weight: str | None  # the parameters' names, None where they may not move
+    weight: str | None  # the parameters' names, None if not trained
     bias: str | None
 
     @property
@@ -39,18 +39,18 @@ class TrainableLayer:
 
     @property
     def width(self) -> int:
-        """The number of inputs of a group, with the constant one, that meet weights which may move."""
+        """Number of trained input columns per group, including the constant one."""
         inputs = int(self.matrix.weight.shape[2])
         return (inputs if self.weight else 0) + (1 if self.bias else 0)
 
     def inputs(self, *args: Any, **kwargs: Any) -> Array:
-        """The inputs of a call, (groups, rows, width) (B1)."""
+        """Return the inputs of a call, (groups, rows, width) (B1)."""
         rows = self.matrix.completed(self.recorded.rows(*args, **kwargs)[self.name].clone())
         inputs = int(self.matrix.weight.shape[2])
         return rows[:, :, None if self.weight else inputs : None if self.bias else inputs].numpy()
 
     def outputs(self, z: Tensor) -> Array:
-        """Anything shaped like the output of a call, (groups, rows, outputs of a group)."""
+        """Reshape something shaped like the output of a call to (groups, rows, outputs per group)."""
         if isinstance(self.matrix.module, nn.Linear):
             rows = z.flatten(0, -2)[None]
         else:
@@ -58,7 +58,7 @@ class TrainableLayer:
         return to_float64(rows)
 
     def parts(self, step: Array) -> dict[str, Array]:
-        """A step of the columns that may move, (groups, outputs, width), by the names of the parameters."""
+        """Split a step of the trained columns, (groups, outputs, width), by parameter name."""
         inputs = int(self.matrix.weight.shape[2]) if self.weight else 0
         found = {self.weight: step[:, :, :inputs], self.bias: step[:, :, inputs:]}
         return {name: part.ravel() for name, part in found.items() if name}
@@ -66,15 +66,15 @@ class TrainableLayer:
 
 @dataclass
 class LayerSignals:
-    """The errors on a batch, and of each layer that it passed the inputs and what was asked of its outputs."""
+    """The errors on a batch, and for each layer it passed the inputs and the back-propagated errors."""
 
     errors: Array  # (n, c)
     inputs: dict[str, Array]  # (groups, rows, width)
-    asked: dict[str, Array]  # (groups, rows, outputs)
+    backpropagated: dict[str, Array]  # (groups, rows, outputs)
 
 
 def layers_of(flat: FlatParameters) -> tuple[TrainableLayer, ...]:
-    """The layers that hold the parameters which may move; refused where another module holds one."""
+    """Return the layers that contain the trained parameters; raise InputError if another module contains one."""
     names = {id(p): name for name, p in flat.parameters().items()}
     layers = []
     for recorded in recorded_modules(flat.module):
@@ -83,14 +83,14 @@ def layers_of(flat: FlatParameters) -> tuple[TrainableLayer, ...]:
             weight, bias = (names.get(id(getattr(recorded.module, part))) for part in ("weight", "bias"))
             if weight or bias:
                 layers.append(TrainableLayer(matrix, recorded, weight, bias))
-    held = [name for layer in layers for name in (layer.weight, layer.bias) if name]
-    lost = [name for name in flat.names if name not in held]
-    if lost:
+    covered = [name for layer in layers for name in (layer.weight, layer.bias) if name]
+    uncovered = [name for name in flat.names if name not in covered]
+    if uncovered:
         raise InputError(
-            f"expected parameters of Linear and Conv layers only, got {', '.join(lost[:8])}; freeze the others by "
+            f"expected parameters of Linear and Conv layers only, got {', '.join(uncovered[:8])}; freeze the others by "
             f"requires_grad_(False), or use LinearizedRLS or EKF, which learn any parameter"
         )
-    twice = [name for name in flat.names if held.count(name) > 1]
+    twice = [name for name in flat.names if covered.count(name) > 1]
     if twice:
         raise InputError(f"expected every layer to have weights of its own, got {twice[0]} in several; untie them")
     return tuple(layers)
@@ -99,7 +99,7 @@ def layers_of(flat: FlatParameters) -> tuple[TrainableLayer, ...]:
 def signals(
     flat: FlatParameters, layers: tuple[TrainableLayer, ...], x: Tensor, targets: Callable[[tuple[int, ...]], Array]
 ) -> LayerSignals:
-    """Run the network on a batch, forwards and backwards; `targets` gives y when told the shape of the answers."""
+    """Run the network forwards and backwards on a batch; `targets` returns y, given the shape of the outputs."""
     inputs: dict[str, list[Array]] = {layer.name: [] for layer in layers}
     calls: dict[str, list[Tensor]] = {layer.name: [] for layer in layers}
 
@@ -107,7 +107,7 @@ def signals(
         def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
             inputs[layer.name].append(layer.inputs(*args, **kwargs))
             calls[layer.name].append(output)
-            return output.clone()  # what follows may write into its input
+            return output.clone()  # the next module may work in place
 
         return hook
 
@@ -115,14 +115,14 @@ def signals(
         for layer in layers:
             hooks.callback(layer.recorded.module.register_forward_hook(recording_hook(layer), with_kwargs=True).remove)
         with as_input_error(x):
-            answers = check_output(flat.module(x), len(x))
-        errors = targets(tuple(answers.shape)) - to_float64(answers)
-        asked = _backwards(flat, layers, calls, answers, errors)
+            outputs = check_output(flat.module(x), len(x))
+        errors = targets(tuple(outputs.shape)) - to_float64(outputs)
+        backpropagated = _backwards(flat, layers, calls, outputs, errors)
     passed = [layer for layer in layers if calls[layer.name]]
     return LayerSignals(
         errors,
         {layer.name: np.concatenate(inputs[layer.name], axis=1) for layer in passed},
-        {layer.name: np.concatenate(list(map(layer.outputs, asked[layer.name])), axis=1) for layer in passed},
+        {layer.name: np.concatenate(list(map(layer.outputs, backpropagated[layer.name])), axis=1) for layer in passed},
     )
 
 
@@ -130,19 +130,23 @@ def _backwards(
     flat: FlatParameters,
     layers: tuple[TrainableLayer, ...],
     calls: dict[str, list[Tensor]],
-    answers: Tensor,
+    outputs: Tensor,
     errors: Array,
 ) -> dict[str, list[Tensor]]:
-    """g of every call (B2)."""
+    """Return g of every call (B2)."""
     points = [z for zs in calls.values() for z in zs]
     idle = [name for layer in layers if not calls[layer.name] for name in (layer.weight, layer.bias) if name]
-    if not points or not answers.requires_grad:
-        raise InputError("expected answers that depend on the layers, got none that do; was part of it detached?")
+    if not points or not outputs.requires_grad:
+        raise InputError(
+            "expected outputs that depend on the trained layers, got none; was part of the network detached?"
+        )
     parameters = flat.parameters()
     wanted = (*points, *(parameters[name] for name in idle))
-    slopes = torch.autograd.grad(answers, wanted, torch.from_numpy(errors).to(answers), allow_unused=True)
+    slopes = torch.autograd.grad(outputs, wanted, torch.from_numpy(errors).to(outputs), allow_unused=True)
     used = [name for name, slope in zip(idle, slopes[len(points) :], strict=True) if slope is not None]
     if used:
-        raise InputError(f"expected {used[0]} to be used by calling its layer, it is used directly; call the layer")
+        raise InputError(
+            f"expected {used[0]} to be used through calls of its layer, but it is used directly; call the layer"
+        )
     left = iter(torch.zeros_like(z) if g is None else g for z, g in zip(points, slopes, strict=False))
     return {name: [next(left) for _ in zs] for name, zs in calls.items()}

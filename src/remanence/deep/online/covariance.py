@@ -1,21 +1,22 @@
-"""What is known of a network's weights, centred on where they stand: three forms of one Gaussian's covariance.
+"""The covariance of a Gaussian over a network's weights, in three forms.
 
     full      Σ                                   (C1)   every pair of weights
     layers    Σ = blockdiag(Σ₁, Σ₂, …)            (C2)   each layer's block conditioned with the others as noise:
               Rₗ = I + Σ_{k≠l} X_k Σ_k X_kᵀ              the diagonal blocks of the full update, and the full mean
-    lowrank   Σ⁻¹ = diag(υ) + W Wᵀ, W (D, r)      (C3)   information: diagonal and `rank` directions
+    lowrank   Σ⁻¹ = diag(υ) + W Wᵀ, W (D, r)      (C3)   information: a diagonal and `rank` directions
 
-Answers come as rows X, w of unit noise. The low-rank form adds Xᵀ to W and takes the singular values of what it then
-knows beside the diagonal: with diag(υ)^−½ [W Xᵀ] = V diag(s) Pᵀ,
+Observations are rows X, w of unit noise. The low-rank form appends Xᵀ to W and computes the singular values of the
+information beside the diagonal: with diag(υ)^−½ [W Xᵀ] = V diag(s) Pᵀ,
 
-    Δ = diag(υ)^−½ V diag(s/(1 + s²)) Pᵀ [0; w]                                        (C4)   exact: nothing dropped yet
-    W ← diag(υ)^½ V₁ diag(s₁),    υ ← υ (1 + diag(V₂ diag(s₂²) V₂ᵀ))                    (C5)   the r strongest stay
+    Δ = diag(υ)^−½ V diag(s/(1 + s²)) Pᵀ [0; w]                                        (C4)   exact: before truncation
+    W ← diag(υ)^½ V₁ diag(s₁),    υ ← υ (1 + diag(V₂ diag(s₂²) V₂ᵀ))                    (C5)   r strongest directions
 
-so that what is dropped as a direction is kept as variances. Drift is exact in it:
+so that the directions which are dropped are kept as variances. Drift is exact in this form:
 
     υ' = υ/(1 + qυ),   W' = diag(1/(1 + qυ)) W C⁻ᵀ,   C Cᵀ = I + Wᵀ diag(q/(1 + qυ)) W    (C6)   (Σ + diag(q))⁻¹
 
-While the answers so far fit into `rank` directions, or `rank` is the number of weights, it is the full form.
+As long as the observations so far span at most `rank` directions, or `rank` is the number of weights, it equals the
+full form.
 """
 
 from dataclasses import dataclass
@@ -31,24 +32,24 @@ from remanence.memory.truncated_svd import no_spectrum
 
 
 class Covariance(Protocol):
-    """What is known, and how it changes."""
+    """A covariance of the weights that can be updated."""
 
     def drifted(self, drift: Array) -> Self:
-        """After the weights moved by noise of variances `drift` (D,)."""
+        """Return the covariance after the weights moved by noise of variances `drift` (D,)."""
 
     def conditioned(self, X: Array, w: Array) -> tuple[Self, Array]:
-        """After answers w = XΔ + N(0, I); and the change Δ (D,) to expect."""
+        """Return the covariance after observing w = XΔ + N(0, I), and the expected change Δ (D,)."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As arrays, by name."""
+        """Return the covariance as arrays, by name."""
 
     def from_dict(self, parts: SavedParts) -> Self:
-        """Another of this shape, out of what `packed` made of it."""
+        """Return a covariance of this shape from what `to_dict` returned."""
 
 
 @dataclass(frozen=True, slots=True)
 class FullCovariance:
-    """Every pair of weights (C1)."""
+    """Covariance of every pair of weights (C1)."""
 
     cov: Array  # (D, D)
 
@@ -70,10 +71,10 @@ class FullCovariance:
 
 @dataclass(frozen=True, slots=True)
 class BlockCovariance:
-    """The pairs of weights of one layer each (C2)."""
+    """Covariance of the pairs of weights within each layer (C2)."""
 
     covs: dict[str, Array]  # (D_l, D_l) by layer
-    places: dict[str, slice]  # where each layer's weights stand
+    places: dict[str, slice]  # slice of each layer's weights
 
     def drifted(self, drift: Array) -> "BlockCovariance":
         return self._with(
@@ -101,7 +102,7 @@ class BlockCovariance:
 
 @dataclass(frozen=True, slots=True)
 class LowRankInformation:
-    """Information: a diagonal and a few directions (C3)."""
+    """Inverse covariance as a diagonal and a few directions (C3)."""
 
     diagonal: Array  # (D,) υ
     factor: Array  # (D, r) W, r ≤ rank
@@ -139,11 +140,11 @@ class LowRankInformation:
 def _gain(cov: Array, X: Array, noise: Array) -> Gain:
     try:
         found = gain(cov, X, noise, least_noise(noise))
-    except np.linalg.LinAlgError:  # an overflow on the way
+    except np.linalg.LinAlgError:  # overflow
         found = None
     if found is None or not np.isfinite(found.logdet):
         raise NumericalError(
-            "the covariance of the answers has no factor in this precision and the batch was not learned; "
+            "the covariance of the outputs cannot be factored in this precision and the batch was not learned; "
             "use a larger noise or ridge, or scale x and y to about 1"
         )
     return found

@@ -1,11 +1,11 @@
-"""Enhanced back-propagation: recursive least squares layer by layer.
+"""Enhanced back-propagation: recursive least squares in every layer.
 
-    Θ ← Θ + γ Φ Σᵢ wᵢ aᵢgᵢᵀ         (E1)   a: the layer's input, g: what back-propagation asks of Θᵀa, see signals.py
+    Θ ← Θ + γ Φ Σᵢ wᵢ aᵢgᵢᵀ         (E1)   a: the layer's input, g: back-propagated error of Θᵀa, see backprop.py
     Φ⁻¹ = λβᵗI + Σᵢ wᵢ aᵢaᵢᵀ        (E2)   over the layer's inputs so far, wᵢ = βᵗ⁻ⁱ
 
-Φ is never formed: each layer keeps the square root of Φ⁻¹, one matrix as wide as its input, see information.py. A
-network that is one linear layer has g = y − f(x) and is RLS. In a deeper one g is a direction rather than a known error
-of Θᵀa, and all layers move at once; γ says how far.
+Φ is never formed: each layer stores the square root of Φ⁻¹, one matrix as wide as its input, see information.py. For a
+network of one linear layer g = y − f(x), and this is RLS. In a deeper one g is a direction rather than the error of
+Θᵀa, and all layers change at once; γ is the step size.
 """
 
 from typing import Any
@@ -22,34 +22,49 @@ from remanence.deep.online.learner import OnlineLearner, add_change, check_outpu
 from remanence.errors import InputError
 from remanence.validation import check_number
 
-LayerMemories = dict[str, tuple[Information, ...]]  # of each layer: one a group
+LayerMemories = dict[str, tuple[Information, ...]]  # by layer, one per group
 
 
 class EBP(OnlineLearner[LayerMemories]):
-    """Back-propagation whose step in every layer is weighed by all the inputs the layer has seen.
+    """Back-propagation with a recursive least-squares step in every layer (enhanced back-propagation).
 
-    `step` learns a batch as one block, the errors being those at the weights before it; sample i of the batch still
-    weighs less than sample i + 1 by `forget`. It returns y − f(x) at the weights before the batch.
+    `step` learns a batch as one block, with the errors at the weights before it; within the batch sample i is still
+    weighted less than sample i + 1 by `forget`. It returns y − f(x) at the weights before the batch.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Answers a batch (n, …) with (n, c); what may move in it are linear and convolution layers. A convolution's
-        patches are its inputs, each a row of the sample it is cut from. A layer that a batch does not pass stays.
+        Maps a batch (n, …) to outputs (n, c); only Linear and Conv layers may be trained. The patches of a convolution
+        are its inputs, with the weight of their sample. A layer that a batch does not pass stays as it is.
     ridge, forget : float
-        As in RLS, in every layer alike.
+        As in `RLS`, the same in every layer.
     step : float
-        γ: 1 is RLS for a single layer; less where a deep network overshoots.
+        γ: 1 is RLS for a single layer; use less if a deep network overshoots.
+
+    References
+    ----------
+    Shah, Palmieri and Datum (1992), "Optimal filtering algorithms for fast learning in feedforward neural networks",
+    Neural Networks.
+
+    Examples
+    --------
+    >>> import torch, remanence as rm
+    >>> net = torch.nn.Linear(3, 1).double()
+    >>> learner = rm.deep.EBP(net, ridge=1e-6)
+    >>> x = torch.randn(20, 3, dtype=torch.float64)
+    >>> before = learner.step(x, x.sum(1, keepdim=True))
+    >>> bool((net(x) - x.sum(1, keepdim=True)).abs().max() < 1e-4)
+    True
     """
 
     def __init__(self, model: torch.nn.Module, ridge: float = 1.0, forget: float = 1.0, step: float = 1.0) -> None:
         super().__init__(model)
         self.ridge = check_number(ridge, "ridge", hint="a small positive number")
         self.forget = check_number(forget, "forget", hint="1 keeps everything, 0.99 fades")
-        self._length = check_number(step, "step", hint="1 is RLS for a single layer; less where a network overshoots")
+        self._length = check_number(step, "step", hint="1 is RLS for a single layer; use less if a network overshoots")
         self._layers = layers_of(self.flat)
         for layer in self._layers:
-            check_width(layer.width, f"freeze {layer.name}, or put a narrower layer before it")
+            check_width(layer.width, f"freeze {layer.name}, or use a narrower layer before it")
         self.memory = {
             layer.name: tuple(prior_information(layer.width, self.ridge) for _ in range(layer.matrix.groups))
             for layer in self._layers
@@ -60,17 +75,18 @@ class EBP(OnlineLearner[LayerMemories]):
         return {"ridge": self.ridge, "forget": self.forget, "step": self._length}
 
     def _compute_step(self, x: Tensor, y: Any) -> tuple[Tensor, LayerMemories, Array]:
-        seen = signals(self.flat, self._layers, x, lambda shape: check_targets(y, shape))
-        check_outputs_finite(seen.errors, *seen.inputs.values(), *seen.asked.values())
+        batch = signals(self.flat, self._layers, x, lambda shape: check_targets(y, shape))
+        check_outputs_finite(batch.errors, *batch.inputs.values(), *batch.backpropagated.values())
         memory, change = dict(self.memory), np.zeros(self.flat.size)
         for layer in self._layers:
-            if layer.name not in seen.inputs:
+            if layer.name not in batch.inputs:
                 continue
-            A, G = seen.inputs[layer.name], seen.asked[layer.name]
+            A, G = batch.inputs[layer.name], batch.backpropagated[layer.name]
             each, odd = divmod(A.shape[1], len(x))
             if odd:
                 raise InputError(
-                    f"expected {layer.name} to be given as many rows for every sample, got {A.shape[1]} for {len(x)}"
+                    f"expected {layer.name} to get equally many rows per sample, got {A.shape[1]} rows for {len(x)} "
+                    "samples"
                 )
             steps = []
             for g, old in enumerate(memory[layer.name]):
@@ -78,7 +94,7 @@ class EBP(OnlineLearner[LayerMemories]):
             memory[layer.name] = tuple(information for information, _ in steps)
             for name, part in layer.parts(np.array([delta.T for _, delta in steps])).items():
                 change[self.flat.places[name]] = self._length * part  # (E1)
-        return add_change(self.flat.vector(), change), memory, seen.errors
+        return add_change(self.flat.vector(), change), memory, batch.errors
 
     def _memory_to_dict(self) -> dict[str, Any]:
         packed: dict[str, Any] = {}

@@ -1,12 +1,12 @@
-"""The extended Kalman filter of a network's weights: every batch is a task, the weights drift from task to task.
+"""The extended Kalman filter of a network's weights: every batch is an observation, weights drift in between.
 
     θ₁ ~ N(θ⁰, I/λ)     θₜ = θₜ₋₁ + N(0, Q)     yₜ = f(xₜ; θₜ) + N(0, R), or a class drawn from softmax f     (K1)
-    Σₜ|ₜ₋₁ = Σₜ₋₁ + Q                                                                 (K2)   but before task 1
-    Jₜ = ∂f(xₜ; θₜ₋₁)/∂θ,  the innovation yₜ − f(xₜ; θₜ₋₁)                            (K3)   rows in observation.py
-    θₜ = θₜ₋₁ + Σₜ|ₜ₋₁Jₜᵀ(R + JₜΣₜ|ₜ₋₁Jₜᵀ)⁻¹(yₜ − f(xₜ; θₜ₋₁))                         (K4)   forms in covariance.py
+    Σₜ|ₜ₋₁ = Σₜ₋₁ + Q                                                                 (K2)   except before t = 1
+    Jₜ = ∂f(xₜ; θₜ₋₁)/∂θ,  innovation yₜ − f(xₜ; θₜ₋₁)                                (K3)   see observation.py
+    θₜ = θₜ₋₁ + Σₜ|ₜ₋₁Jₜᵀ(R + JₜΣₜ|ₜ₋₁Jₜᵀ)⁻¹(yₜ − f(xₜ; θₜ₋₁))                         (K4)   see covariance.py
 
-The weights are the mean, and nothing else: the memory is a covariance centred on wherever they stand. With more answers
-than weights the rows are rotated to a triangle first, which says the same.
+The network's weights are the mean; the memory is the covariance around them. If there are more observations than
+weights, the rows are first reduced to an equivalent triangle.
 """
 
 from collections.abc import Sequence
@@ -30,35 +30,55 @@ from remanence.validation import check_count, check_number, check_numbers
 
 @dataclass(frozen=True, slots=True)
 class FilterState:
-    """What is known of the weights after so many tasks."""
+    """The covariance of the weights after a number of steps."""
 
     covariance: Covariance
     tasks: int
 
 
 class EKF(OnlineLearner[FilterState]):
-    """A Gaussian over the weights, conditioned on every batch, through the network linearised where it stands.
+    """Extended Kalman filter of a network's weights.
 
-    One `step` is one task: its n·c answers are taken together, and the drift comes before every step but the first, so
-    cutting a batch matters. It returns y − f(x), or y − softmax f(x), at the weights before the batch.
+    A Gaussian over the weights is conditioned on every batch, with the network linearized at the current weights. One
+    `step` is one observation: its n·c outputs are used together, and the drift is added before every step but the
+    first, so the division into batches matters. `step` returns y − f(x), or y − softmax f(x), at the weights before the
+    batch.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Answers a batch (n, …) with (n, c): predictions, or logits where `loss` is "softmax".
-    noise : float or one number an output
-        R, the variance of an answer. With "softmax" the covariance diag(p) − ppᵀ of a class, times this number.
-    drift : float or one number a parameter
-        Q, the variance by which the weights move between steps, in the order of the network's parameters.
+        Maps a batch (n, …) to outputs (n, c): predictions, or logits if `loss` is "softmax".
+    noise : float or one number per output
+        R, the variance of an observation. With "softmax" it scales the covariance diag(p) − ppᵀ of a class.
+    drift : float or one number per parameter
+        Q, the variance by which the weights change between steps, in the order of the network's parameters.
     ridge : float
-        1/`ridge` is the variance of each weight around the network's own, before the first step. A network is linear
-        only near its weights: too small a ridge lets the first steps overshoot, too large a one shortens all of them.
+        1/`ridge` is the prior variance of each weight around its initial value. A network is linear only near its
+        weights: too small a ridge makes the first steps overshoot, too large a one shortens all of them.
     covariance : "full", "layers" or "lowrank"
-        All pairs of weights (D² numbers), those within a layer, or `rank` directions beside a diagonal (D·rank).
+        All pairs of weights (D² numbers), pairs within a layer, or `rank` directions and a diagonal (D·rank).
     rank : int
-        The directions of "lowrank".
+        Number of directions for "lowrank".
     loss : "squared" or "softmax"
         With "softmax", y holds labels (n,) or one-hot rows (n, c).
+
+    References
+    ----------
+    Singhal and Wu (1989), "Training feed-forward networks with the extended Kalman algorithm", ICASSP.
+    Puskorius and Feldkamp (1991), "Decoupled extended Kalman filter training of feedforward layered networks", IJCNN
+    (covariance="layers").
+    Chang, Durán-Martín, Shestopaloff, Jones and Murphy (2023), "Low-rank extended Kalman filtering for online learning
+    of neural networks from streaming data", CoLLAs (covariance="lowrank").
+
+    Examples
+    --------
+    >>> import torch, remanence as rm
+    >>> net = torch.nn.Linear(3, 1).double()
+    >>> learner = rm.deep.EKF(net, noise=1e-6)
+    >>> x = torch.randn(20, 3, dtype=torch.float64)
+    >>> innovation = learner.step(x, x.sum(1, keepdim=True))
+    >>> bool((net(x) - x.sum(1, keepdim=True)).abs().max() < 1e-4)
+    True
     """
 
     def __init__(
@@ -74,9 +94,9 @@ class EKF(OnlineLearner[FilterState]):
         super().__init__(model)
         self.observation, self.noise = observation(loss, noise)
         self.drift = _check_drift(drift, self.flat.size)
-        self.ridge = check_number(ridge, "ridge", hint="one over the variance of a weight before the first step")
+        self.ridge = check_number(ridge, "ridge", hint="one over the prior variance of a weight")
         self.covariance, self.loss = covariance, loss
-        self.rank = check_count(rank, "rank", hint="some ten directions; at most one a parameter is of use")
+        self.rank = check_count(rank, "rank", hint="about ten directions; more than one per parameter is of no use")
         self.memory = FilterState(_prior(covariance, self.flat, self.ridge, self.rank), 0)
 
     @property
@@ -95,11 +115,11 @@ class EKF(OnlineLearner[FilterState]):
         if len(X) > self.flat.size:
             triangle = empty(self.flat.size, 1).folded(X, w[:, None])
             X, w = np.ascontiguousarray(triangle.factor), triangle.target[:, 0]
-        known = self.memory.covariance
+        cov = self.memory.covariance
         if self.memory.tasks and np.any(self.drift):
-            known = known.drifted(np.broadcast_to(self.drift, self.flat.size))  # (K2)
-        known, change = known.conditioned(X, w)  # (K4)
-        return add_change(self.flat.vector(), change), FilterState(known, self.memory.tasks + 1), errors
+            cov = cov.drifted(np.broadcast_to(self.drift, self.flat.size))  # (K2)
+        cov, change = cov.conditioned(X, w)  # (K4)
+        return add_change(self.flat.vector(), change), FilterState(cov, self.memory.tasks + 1), errors
 
     def _memory_to_dict(self) -> dict[str, Any]:
         return {**self.memory.covariance.to_dict(), "tasks": self.memory.tasks}
@@ -127,7 +147,7 @@ def _prior(form: str, flat: FlatParameters, ridge: float, rank: int) -> Covarian
 
 
 def _check_drift(drift: Any, features: int) -> float | list[float]:
-    hint = "a variance like 1e-4, or one a parameter"
+    hint = "a variance like 1e-4, or one per parameter"
     if np.ndim(drift) == 0:
         return check_number(drift, "drift", closed=True, hint=hint)
     Q = np.array(check_numbers(drift, "drift", np.float64))

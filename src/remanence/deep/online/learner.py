@@ -1,8 +1,8 @@
-"""What the online learners share: the door, the promise that a refused step changes nothing, and their files.
+"""Base class of the online learners: input checks, all-or-nothing steps, saving and loading.
 
-A learner holds settings, the network it moves, and a memory that is a value: `step` works out the new weights and the
-new memory from the old ones, looks at both, and only then lets the network and itself have them. Memories are float64
-on the CPU whatever the network is; its weights are rounded to its own precision after every step.
+A learner has settings, the network it updates, and an immutable memory: `step` computes the new weights and the new
+memory from the old ones, checks both, and only then replaces them. Memories are float64 on the CPU whatever the
+network's dtype; its weights are rounded to that dtype after every step.
 """
 
 from abc import ABC, abstractmethod
@@ -20,13 +20,13 @@ from remanence.deep.nn.wrappers import unwrap
 from remanence.errors import InputError, NumericalError
 from remanence.validation import check_finite, check_numbers, quiet
 
-WIDEST = 46_340  # LAPACK counts the entries of a matrix in 32 bits
+WIDEST = 46_340  # LAPACK indexes the entries of a matrix with 32 bits
 
 M = TypeVar("M")
 
 
 class OnlineLearner(ABC, Generic[M]):
-    """A learner that moves a network's own weights, in place, batch by batch."""
+    """Updates a network's weights, in place, one batch at a time."""
 
     memory: M
 
@@ -41,19 +41,32 @@ class OnlineLearner(ABC, Generic[M]):
 
     @abstractmethod
     def _compute_step(self, x: Tensor, y: Any) -> tuple[Tensor, M, Array]:
-        """θ and the memory after the batch, and the errors (n, c); changes nothing."""
+        """Return θ and the memory after the batch, and the errors (n, c); change nothing."""
 
     @abstractmethod
     def _memory_to_dict(self) -> dict[str, Any]:
-        """The memory as arrays and plain numbers, by name."""
+        """Return the memory as arrays and plain numbers, by name."""
 
     @abstractmethod
     def _memory_from_dict(self, parts: SavedParts) -> M:
-        """The memory out of what `_memory_to_dict` made of it."""
+        """Return the memory that `_memory_to_dict` converted."""
 
     @quiet
     def step(self, x: Any, y: Any) -> Tensor:
-        """Learn a batch x (n, …), y (n, c); returns the errors y − f(x) before they were learned, (n, c)."""
+        """Learn one batch.
+
+        Parameters
+        ----------
+        x : tensor or array of shape (n, …)
+            Inputs.
+        y : tensor or array of shape (n, c)
+            Targets.
+
+        Returns
+        -------
+        Tensor of shape (n, c)
+            The errors y − f(x) before the batch was learned.
+        """
         before = self.flat.vector()
         after, memory, errors = self._compute_step(as_batch(x, before), y)
         if not (torch.isfinite(after).all() and np.isfinite(errors).all()):
@@ -66,7 +79,7 @@ class OnlineLearner(ABC, Generic[M]):
         return torch.from_numpy(errors).to(before)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that `step` goes by, apart from the network's own weights: plain values, and tensors in `memory`."""
+        """Return everything a step depends on except the network's weights: plain values, and tensors in `memory`."""
         packed = self._memory_to_dict().items()
         return {
             "kind": type(self).__name__,
@@ -78,60 +91,63 @@ class OnlineLearner(ABC, Generic[M]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where a learner of the same kind, settings and network stood; the network's weights come beside it."""
-        mine = self.state_dict()
-        if not isinstance(state, dict) or state.keys() != mine.keys():
-            raise InputError(f"expected what state_dict returned, got {type(state).__name__}; save and load that")
-        for word in ("kind", "settings", "parameters"):
-            if state[word] != mine[word]:
+        """Restore the state of a learner with the same class, settings and network.
+
+        The network's weights are loaded separately.
+        """
+        own = self.state_dict()
+        if not isinstance(state, dict) or state.keys() != own.keys():
+            raise InputError(f"expected a dict returned by state_dict, got {type(state).__name__}")
+        for key in ("kind", "settings", "parameters"):
+            if state[key] != own[key]:
                 raise InputError(
-                    f"expected a state with {word} {mine[word]}, got {state[word]}; begin a learner like the one saved"
+                    f"expected a state with {key} {own[key]}, got {state[key]}; create a learner like the saved one"
                 )
         self.memory = self._memory_from_dict(SavedParts(state["memory"]))
 
     def __repr__(self) -> str:
-        words = ", ".join(f"{word}={_short(value)}" for word, value in self.settings.items())
-        return f"{type(self).__name__}({type(self.model).__name__}: {self.flat.size} parameters, {words})"
+        settings = ", ".join(f"{name}={_short(value)}" for name, value in self.settings.items())
+        return f"{type(self).__name__}({type(self.model).__name__}: {self.flat.size} parameters, {settings})"
 
 
 def linearized(flat: FlatParameters, x: Tensor, at: Tensor | None = None) -> tuple[Array, Array]:
-    """f(x) (n, c) and its Jacobians (n, c, D) in float64, refused where they are not finite."""
+    """Return f(x) (n, c) and its Jacobians (n, c, D) in float64; raise NumericalError if they are not finite."""
     outputs, J = map(to_float64, flat.linearized(x, at))
     check_outputs_finite(outputs, J)
     return outputs, J
 
 
 def to_float64(tensor: Tensor) -> Array:
-    """A tensor as a float64 array."""
+    """Return a tensor as a float64 array."""
     return np.asarray(tensor.detach().to(torch.float64).numpy(force=True))
 
 
 def add_change(vector: Tensor, change: Array) -> Tensor:
-    """θ + Δ, added in float64 and rounded once."""
+    """Return θ + Δ, added in float64 and rounded once."""
     return (vector.to(torch.float64) + torch.from_numpy(change).to(vector.device)).to(vector.dtype)
 
 
 def check_outputs_finite(*arrays: Array) -> None:
-    """The network's own answers and derivatives must be finite to learn from them."""
+    """Raise NumericalError if the network's outputs or derivatives are not finite."""
     if not all(np.isfinite(array).all() for array in arrays):
         raise NumericalError(
-            "the network answers with NaN or infinity, or has such derivatives, on this batch, which was not learned; "
-            "look at its weights, and scale x to about 1"
+            "the network's outputs or derivatives on this batch contain NaN or infinity, so it was not learned; "
+            "check the weights, and scale x to about 1"
         )
 
 
 def check_targets(y: Any, shape: tuple[int, ...]) -> Array:
-    """y as float64 numbers, one row a sample and one column an output of the network."""
+    """Return y as float64 numbers, one row per sample and one column per output of the network."""
     targets = check_numbers(y.numpy(force=True) if isinstance(y, Tensor) else y, "y", np.float64)
     if targets.shape != shape:
         hint = "; for one output pass y[:, None]" if targets.ndim == 1 and shape[1] == 1 else ""
-        raise InputError(f"expected y of shape {shape}, as the network answers, got {targets.shape}{hint}")
+        raise InputError(f"expected y of shape {shape}, like the network's outputs, got {targets.shape}{hint}")
     check_finite(targets, "y")
     return targets
 
 
 def check_width(features: int, hint: str) -> None:
-    """Refuse a matrix over all pairs of parameters that could not be addressed, let alone held."""
+    """Raise InputError if a matrix over all pairs of parameters would be too large for LAPACK."""
     if features > WIDEST:
         raise InputError(f"expected at most {WIDEST} parameters for a matrix over all pairs, got {features}; {hint}")
 

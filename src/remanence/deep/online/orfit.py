@@ -1,12 +1,12 @@
-"""Orthogonal Recursive Fitting of a network: one pass, every sample met to first order, past answers left alone.
+"""Orthogonal recursive fitting of a network: one pass, each sample fitted to first order, earlier outputs kept.
 
-    J = ∂f(x; θ)/∂θ,    J̄ = J − (J U) Uᵀ                                        (O1)   what may move
+    J = ∂f(x; θ)/∂θ,    J̄ = J − (J U) Uᵀ                                        (O1)   allowed directions
     θ ← θ + J̄⁺ (y − f(x; θ))                                                    (O2)   smallest step that fits f̃
     U ← [U, J̄ᵀ made orthonormal], or the `rank` strongest directions of [U diag(s), Jᵀ]   (O3)
 
-The step moves none of the answers linearised where they were learned, as long as nothing was dropped from U. A network
-that is linear in its weights makes it ICL: every sample is met exactly, and where the past decides the answer the
-weights stay.
+As long as nothing was dropped from U, the step changes no earlier output, linearized where it was learned. For a
+network that is linear in its weights this is ICL: every sample is fitted exactly, and if earlier samples determine the
+output the weights stay.
 """
 
 from typing import Any
@@ -24,26 +24,43 @@ from remanence.validation import check_count, check_number
 
 
 class ORFit(OnlineLearner[Subspace | Spectrum]):
-    """Each sample is solved, to first order, by the smallest step that moves no old answer.
+    """Orthogonal recursive fitting: fit each sample, to first order, by the smallest step that keeps earlier outputs.
 
-    `step` takes the samples of a batch one after the other, so batches may be cut anywhere. It returns y − f(x) of each
-    sample at the weights just before that sample.
+    `step` processes the samples of a batch one after the other, so the division into batches does not matter. It
+    returns y − f(x) of each sample at the weights just before that sample.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Answers a batch (n, …) with (n, c).
+        Maps a batch (n, …) to outputs (n, c).
     rank : int, optional
-        How many directions to remember; by default all, c a sample at most. A stream longer than the network has
-        weights needs a rank: the last directions left are faint, and to meet noisy answers along them takes long steps.
+        Number of directions to remember; by default all, at most c per sample. A stream with more samples than the
+        network has weights needs a rank: the last free directions have tiny derivatives, and fitting noisy targets
+        along them takes long steps.
     tolerance : float
-        The part of a derivative's length that still counts as new, never finer than the network's precision.
+        Relative length below which the new part of a derivative is treated as zero, never less than the network's
+        precision.
+
+    References
+    ----------
+    Min, Ahn and Azizan (2022), "One-pass learning via bridging orthogonal gradient descent and recursive
+    least-squares", CDC.
+
+    Examples
+    --------
+    >>> import torch, remanence as rm
+    >>> net = torch.nn.Linear(8, 1).double()
+    >>> learner = rm.deep.ORFit(net)
+    >>> x, y = torch.randn(4, 8, dtype=torch.float64), torch.randn(4, 1, dtype=torch.float64)
+    >>> errors = learner.step(x, y)
+    >>> bool((net(x) - y).abs().max() < 1e-8)  # all four samples are fitted
+    True
     """
 
     def __init__(self, model: torch.nn.Module, rank: int | None = None, tolerance: float = 1e-9) -> None:
         super().__init__(model)
         self.rank = None if rank is None else check_count(rank, "rank", hint="None keeps every direction")
-        self.tolerance = check_number(tolerance, "tolerance", high=1.0, hint="a small part of 1, like 1e-9")
+        self.tolerance = check_number(tolerance, "tolerance", high=1.0, hint="a small number like 1e-9")
         size = self.flat.size
         self.memory = nothing(size, np.zeros(0)) if self.rank is None else no_spectrum(size, 0)
 
@@ -85,10 +102,10 @@ class ORFit(OnlineLearner[Subspace | Spectrum]):
 
 
 def smallest_step(past: Subspace, J: Array, error: Array, tolerance: float) -> Array:
-    """The smallest change (D,) outside of `past` that answers by `error` (c,), as far as one can (O1, O2)."""
+    """Return the smallest change (D,) orthogonal to `past` that changes the outputs by `error` (c,) (O1, O2)."""
     lengths = np.linalg.norm(J, axis=1)
     lengths[lengths == 0] = 1
-    new = past.away((J / lengths[:, None]).T)  # (D, c): the tolerance is a part of each output's own derivative
+    new = past.away((J / lengths[:, None]).T)  # (D, c): the tolerance is relative to each output's derivative (O1)
     left, strength, right = np.linalg.svd(new, full_matrices=False)
     kept = strength > tolerance
     return np.asarray(past.away(left[:, kept] @ ((right[kept] @ (error / lengths)) / strength[kept])))

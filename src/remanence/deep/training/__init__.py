@@ -1,1 +1,1 @@
-"""Training a network over a stream of tasks."""
+"""Train a network over a stream of tasks, with checkpoints."""

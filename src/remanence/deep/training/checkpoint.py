@@ -1,9 +1,9 @@
-"""A training run on disk: everything it needs to go on exactly where it was stopped.
+"""Checkpoint files of a training run: everything it needs to continue exactly where it stopped.
 
     32 bytes     SHA-256 of the rest                                                        (C1)
     the rest     nested dicts of tensors and plain values, as torch.save writes them
 
-It is read with torch's restricted reader, which can build tensors and plain values and run nothing.
+Files are read with torch's restricted reader (weights_only), which builds tensors and plain values and runs no code.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ FORMAT = 1
 
 
 def write_checkpoint(path: Path, state: Mapping[str, Any], verify: bool = False) -> None:
-    """Put the state in the place of the old one, whole or not at all; `verify` makes sure it can be read."""
+    """Replace the checkpoint atomically; with `verify`, first make sure that the state can be read back."""
     buffer = io.BytesIO()
     torch.save({"format": FORMAT, **state}, buffer)
     content = buffer.getvalue()
@@ -31,13 +31,13 @@ def write_checkpoint(path: Path, state: Mapping[str, Any], verify: bool = False)
         except Exception as problem:
             raise InputError(
                 "expected an optimizer, scheduler and guard whose states are tensors and plain values, got one that "
-                f"only pickle could store ({str(problem).splitlines()[0]}); train without checkpoint="
+                f"requires pickle ({str(problem).splitlines()[0]}); train without checkpoint="
             ) from None
     write_atomically(path, [hashlib.sha256(content).digest(), content])  # (C1)
 
 
 def read_checkpoint(path: Path) -> dict[str, Any] | None:
-    """The state on disk, None if there is none; a damaged file is refused."""
+    """Return the state in the file, or None if there is no file; raise FileError if it is damaged."""
     remove_unfinished(path)
     try:
         content = path.read_bytes()
@@ -47,7 +47,7 @@ def read_checkpoint(path: Path) -> dict[str, Any] | None:
         raise FileError(f"cannot read the checkpoint {path}: {problem.strerror}; name another file") from None
     if hashlib.sha256(content[32:]).digest() != content[:32]:
         raise FileError(
-            f"{path} is no checkpoint, or it is damaged: its checksum does not fit its content; "
+            f"{path} is not a checkpoint, or it is damaged: its checksum does not match its content; "
             "remove it to train from the beginning, or name another file"
         )
     try:
@@ -60,12 +60,12 @@ def read_checkpoint(path: Path) -> dict[str, Any] | None:
 
 
 def check_same_run(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    """Refuse the checkpoint of another run, and say what is different."""
+    """Raise FileError if the checkpoint belongs to another run, and say what differs."""
     different = [name for name in here if there.get(name) != here[name]]
     if different:
-        says = "; ".join(f"{name} was {there.get(name)!r} and is {here[name]!r}" for name in different[:3])
+        differences = "; ".join(f"{name} was {there.get(name)!r} and is {here[name]!r}" for name in different[:3])
         raise FileError(
-            f"{path} is the checkpoint of another run: {says}. Remove it, name another file, or train as before"
+            f"{path} is the checkpoint of another run: {differences}. Remove it, name another file, or train as before"
         )
 
 

@@ -1,4 +1,4 @@
-"""How each task of a stream is trained: the settings of `fit_stream`, checked at the door."""
+"""The settings with which each task of a stream is trained."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -15,7 +15,7 @@ MakeScheduler = Callable[[torch.optim.Optimizer], Any]
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """Settings of the training of each task."""
+    """Validated training settings of `fit_stream` and `joint`."""
 
     optimizer: MakeOptimizer
     scheduler: MakeScheduler | None
@@ -33,12 +33,12 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         if not callable(self.optimizer) or isinstance(self.optimizer, torch.optim.Optimizer):
             raise InputError(
-                f"expected optimizer to make an optimizer from parameters, got {type(self.optimizer).__name__}; "
+                f"expected optimizer to be a function of parameters, got {type(self.optimizer).__name__}; "
                 "try optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.01)"
             )
         if self.scheduler is not None and not callable(self.scheduler):
             raise InputError(
-                f"expected scheduler to make a scheduler from an optimizer, got {type(self.scheduler).__name__}; "
+                f"expected scheduler to be a function of an optimizer, got {type(self.scheduler).__name__}; "
                 "try scheduler=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 10)"
             )
         if self.scheduler_step not in ("epoch", "batch"):
@@ -46,23 +46,25 @@ class TrainingConfig:
         check_count(self.epochs, "epochs")
         check_count(self.batch_size, "batch_size")
         check_count(self.seed, "seed", low=0)
-        check_number(self.validation, "validation", high=1.0, closed=True, hint="the share of rows to keep aside")
+        check_number(self.validation, "validation", high=1.0, closed=True, hint="the share of validation rows")
         check_number(self.min_lr, "min_lr", closed=True)
         if self.absorb_samples is not None:
             check_count(self.absorb_samples, "absorb_samples", hint="None absorbs every row of a task")
         if self.patience is not None:
             check_count(self.patience, "patience")
             if not self.validation:
-                raise InputError("expected validation rows to be patient about, got none; try validation=0.1")
+                raise InputError("patience needs validation rows, got validation=0; try validation=0.1")
         if self.keep_optimizer and self.grow is not None:
-            raise InputError("a layer that grows gets new parameters, which a kept optimizer does not know; drop one")
+            raise InputError(
+                "grow creates new parameters, which a kept optimizer does not have; drop grow or keep_optimizer"
+            )
 
     def trained_rows(self, rows: int) -> int:
-        """How many of so many rows are trained on; the others are kept aside."""
+        """Return how many of `rows` rows are used for training; the others are validation rows."""
         return rows - round(self.validation * rows)
 
     def steps(self, rows: int) -> int:
-        """The steps of one epoch over so many rows."""
+        """Return the optimizer steps of one epoch over `rows` rows."""
         return -(-self.trained_rows(rows) // self.batch_size)
 
     def make_optimizer(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
@@ -72,14 +74,14 @@ class TrainingConfig:
         return made
 
     def make_scheduler(self, optimizer: torch.optim.Optimizer) -> Any:
-        """The scheduler of an optimizer, or None."""
+        """Return the scheduler of an optimizer, or None."""
         made = None if self.scheduler is None else self.scheduler(optimizer)
         if self.scheduler_step == "batch" and isinstance(made, torch.optim.lr_scheduler.ReduceLROnPlateau):
-            raise InputError("ReduceLROnPlateau looks at the loss of an epoch; leave scheduler_step at 'epoch'")
+            raise InputError("ReduceLROnPlateau needs the loss of an epoch; use scheduler_step='epoch'")
         return made
 
     def run_settings(self, parameters: list[torch.nn.Parameter]) -> dict[str, Any]:
-        """The settings as plain values, by which a checkpoint knows its run."""
+        """Return the settings as plain values, which identify the run of a checkpoint."""
         trial = self.make_optimizer(parameters)
         settings = {f.name: getattr(self, f.name) for f in fields(self)}
         settings["optimizer"] = type(trial).__name__

@@ -1,9 +1,9 @@
-"""One pass of an optimizer over the rows of a data, as lean as a loop written by hand.
+"""One training epoch, with as little overhead as a hand-written loop.
 
-    θ ← step(θ, ∇ loss(batch))      for the batches of a random order of the rows          (D1)
+    θ ← step(θ, ∇ loss(batch))      for batches of the rows in random order          (D1)
 
-Every pass has random numbers of its own, a function of (seed, task, epoch): a run that goes on after a stop draws what
-it would have drawn, and nothing has to be stored. The global generators are left as they were.
+Every epoch has its own random numbers, derived from (seed, task, epoch): a resumed run draws the same numbers without
+storing a generator state. The global generators are left unchanged.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,17 +16,17 @@ from torch import Tensor, nn
 
 from remanence.deep.training.network import TaskData
 
-SHUFFLED_AT_ONCE = 4096  # rows gathered in one go: indexing every small batch would cost more than its step
+SHUFFLED_AT_ONCE = 4096  # rows gathered at once: indexing every small batch would cost more than its step
 
 
 def generator(*key: int) -> torch.Generator:
-    """Random numbers of their own for each key."""
+    """Return a random generator seeded by the key."""
     return torch.Generator().manual_seed(_seed(*key))
 
 
 @contextmanager
 def forked_rng(device: torch.device, *key: int) -> Iterator[None]:
-    """What a module draws inside this block (dropout, say) depends on the key alone, and no one else notices."""
+    """Make random numbers inside this block (dropout) depend on the key only, and restore the global state."""
     cuda = [device.index or 0] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda):
         torch.default_generator.manual_seed(_seed(*key))
@@ -44,7 +44,7 @@ def train_epoch(
     advance: Callable[[int], None],
     after_step: Callable[[], None] | None = None,
 ) -> float:
-    """Step through the data once in the given order (D1); the mean loss of its rows as they were met."""
+    """Train on the data once in the given order (D1); return the mean loss of the rows, each before its step."""
     batch: tuple[Tensor, ...] = ()
 
     def closure() -> Tensor:
@@ -58,7 +58,7 @@ def train_epoch(
     for places in torch.split(order, at_once):
         batches = zip(*(torch.split(part, batch_size) for part in data.rows(places)), strict=True)
         for batch in batches:  # noqa: B007 (the closure reads it)
-            loss: Any = optimizer.step(closure)  # type: ignore[arg-type]  # torch's types want a float there
+            loss: Any = optimizer.step(closure)  # type: ignore[arg-type]  # torch's annotation expects a float
             losses.append(loss.detach())
             if after_step is not None:
                 after_step()

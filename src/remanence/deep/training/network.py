@@ -1,4 +1,4 @@
-"""A torch module as a pupil: rows in, a loss to train_epoch, answers out; the task of a row chooses its head."""
+"""Adapter of a torch module for training: task data as tensors, losses, and predictions by task."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,42 +15,43 @@ from remanence.deep.training.targets import Loss, OutputLabels
 from remanence.errors import InputError
 from remanence.streams.task import Task
 
-ASKED_AT_ONCE = 512  # rows answered in one call
+PREDICTED_AT_ONCE = 512  # rows per forward pass
 
 
 @dataclass(frozen=True)
 class TaskData:
-    """Rows to learn, on the model's device: inputs, targets and, where it matters, the task of each row."""
+    """Rows to train on, on the model's device: inputs, targets and, if it matters, the task of each row."""
 
-    parts: tuple[Tensor, ...]  # (n, …), (n,) or (n, c), and sometimes (n,)
+    parts: tuple[Tensor, ...]  # inputs (n, …), targets (n,) or (n, c), and for several tasks the task (n,)
     loss: Callable[..., Tensor]  # of the same parts of a batch
 
     def __len__(self) -> int:
         return len(self.parts[0])
 
     def rows(self, places: Tensor) -> tuple[Tensor, ...]:
+        """Return the rows at these indices, part by part."""
         return tuple(part[places] for part in self.parts)
 
     def divided(self, places: Tensor) -> "tuple[TaskData, TaskData]":
-        """The rows at these places, and the others."""
+        """Return the rows at these indices, and the others."""
         others = torch.ones(len(self), dtype=torch.bool)
         others[places] = False
         return TaskData(self.rows(places), self.loss), TaskData(self.rows(others.nonzero()[:, 0]), self.loss)
 
 
 class TaskNetwork:
-    """A model, what its outputs mean, and the loss they are taught with."""
+    """A model with the meaning of its outputs and the loss it is trained with."""
 
     def __init__(
         self, model: nn.Module, tasks: Sequence[Task], loss: Loss, labels: OutputLabels | None, heads: bool
     ) -> None:
         self.model, self.tasks, self.loss, self.labels = model, tasks, loss, labels
-        self.heads = heads  # whether the model is told the task
+        self.heads = heads  # whether the model takes the task as an argument
         like = first_float_parameter(model)
         self.device, self.dtype = like.device, like.dtype
 
     def forward(self, task: int) -> Forward:
-        """How the model is called for rows of a task: it gives the outputs that compete there."""
+        """Return how to call the model for rows of a task: it returns the outputs that compete there."""
         columns = None if self.labels is None else self.labels.columns[task]
 
         def call(model: nn.Module, x: Tensor) -> Any:
@@ -63,7 +64,7 @@ class TaskNetwork:
         return _tensor(X).to(self.device, self.dtype)
 
     def task_data(self, tasks: Sequence[int]) -> TaskData:
-        """The rows of one task, or of several in one heap."""
+        """Return the rows of one task, or of several tasks together."""
         own_outputs = self.heads or (self.labels is not None and self.labels.by_task)
         mixed = len(tasks) > 1 and own_outputs
         x = _joined([self.inputs(self.tasks[i].X) for i in tasks])
@@ -74,11 +75,11 @@ class TaskNetwork:
         return TaskData((x, y, task), self._loss_of_mixed())
 
     def predict(self, task: int, places: Array) -> Array:
-        """What the model answers to test rows of a task now: labels (n,) or numbers (n, c)."""
+        """Predict test rows of a task: labels (n,) or numbers (n, c)."""
         X, forward, parts = self.tasks[task].X_test, self.forward(task), []
         with eval_mode(self.model):
-            for i in range(0, len(places), ASKED_AT_ONCE):
-                out = forward(self.model, self.inputs(X[places[i : i + ASKED_AT_ONCE]]))
+            for i in range(0, len(places), PREDICTED_AT_ONCE):
+                out = forward(self.model, self.inputs(X[places[i : i + PREDICTED_AT_ONCE]]))
                 if self.labels is None:
                     parts.append(out.double().reshape(len(out), -1).cpu().numpy())
                 else:
@@ -86,10 +87,10 @@ class TaskNetwork:
         return np.concatenate(parts)
 
     def mean_loss(self, data: TaskData) -> float:
-        """The mean loss over a data as the model answers."""
+        """Return the mean loss over the data in eval mode."""
         total = 0.0
         with eval_mode(self.model):
-            for places in torch.split(torch.arange(len(data)), ASKED_AT_ONCE):
+            for places in torch.split(torch.arange(len(data)), PREDICTED_AT_ONCE):
                 total += float(data.loss(*data.rows(places))) * len(places)
         return total / len(data)
 
@@ -106,7 +107,7 @@ class TaskNetwork:
         return lambda x, y: loss(forward(model, x), y)
 
     def _loss_of_mixed(self) -> Callable[..., Tensor]:
-        """Rows of several tasks in a batch: each is judged by the outputs of its own task."""
+        """Return the loss for batches with rows of several tasks, each judged by the outputs of its own task."""
         loss, model = self.loss, self.model
         if self.labels is None:
 
@@ -120,15 +121,15 @@ class TaskNetwork:
 
 
 def first_float_parameter(model: nn.Module) -> Tensor:
-    """A parameter that shows the device and the precision of the model's inputs."""
+    """Return a parameter that shows the device and dtype of the model's inputs."""
     for parameter in model.parameters():
         if parameter.is_floating_point():
             return parameter
-    raise InputError("expected a model with real parameters, got one without any")
+    raise InputError("expected a model with floating-point parameters, got one without any")
 
 
 def count_outputs(model: nn.Module, X: Array, labels: bool) -> int:
-    """How many outputs the model gives, found by asking it two rows; for labels they must stand in a row."""
+    """Return the number of outputs of the model, found by a forward pass of two rows; labels need a 2-D output."""
     like = first_float_parameter(model)
     x = _tensor(X[:2]).to(like.device, like.dtype)
     try:
@@ -141,17 +142,17 @@ def count_outputs(model: nn.Module, X: Array, labels: bool) -> int:
         ) from problem
     if not isinstance(out, Tensor) or len(out) != len(x) or (labels and out.dim() != 2):
         raise InputError(
-            f"expected the model to answer {len(x)} rows with a tensor ({len(x)}, outputs), got {_kind(out)}"
+            f"expected the model to return a tensor ({len(x)}, outputs) for {len(x)} rows, got {_describe(out)}"
         )
     return out.numel() // len(out)
 
 
-def _kind(out: Any) -> str:
+def _describe(out: Any) -> str:
     return f"one of shape {tuple(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
 
 
 def _tensor(array: Array) -> Tensor:
-    """The array as a tensor, without a copy where torch can read it as it lies."""
+    """Convert an array to a tensor, without a copy if torch can share its memory."""
     array = np.ascontiguousarray(array)
     return torch.from_numpy(array if array.flags.writeable else array.copy())
 

@@ -1,4 +1,4 @@
-"""What came out of training a network over a stream."""
+"""The result of training a network over a stream."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,14 +9,38 @@ from remanence.evaluation.matrix import ErrorMatrix
 
 @dataclass(frozen=True, eq=False)
 class StreamFit:
-    """The errors of every task after every task, the losses on the way, and what the guard reported."""
+    """Result of `fit_stream` and `joint`: error matrix, losses, guard reports and times; printing it gives a table.
+
+    Parameters
+    ----------
+    matrix : ErrorMatrix
+        Errors of every task after every task.
+    losses : tuple of tuples of float
+        For each task the mean training loss of each epoch.
+    validation_losses : tuple of tuples of float
+        For each task the validation loss of each epoch; empty without validation rows.
+    reports : tuple
+        What guard.absorb returned after each task; empty without a guard.
+    seconds : ndarray of shape (T,)
+        Time to train and absorb each task.
+    labels : tuple of ndarray
+        For each task the label of each of its outputs; empty for real targets.
+
+    Examples
+    --------
+    >>> import torch, remanence as rm
+    >>> sgd = lambda parameters: torch.optim.SGD(parameters, lr=0.1)
+    >>> fit = rm.deep.fit_stream(torch.nn.Linear(64, 10), rm.streams.digits(5)[:2], optimizer=sgd)
+    >>> fit.matrix.values.shape, len(fit.losses)
+    ((2, 3), 2)
+    """
 
     matrix: ErrorMatrix
-    losses: tuple[tuple[float, ...], ...]  # of each task, the mean training loss of each epoch
-    validation_losses: tuple[tuple[float, ...], ...]  # likewise; empty without validation rows
-    reports: tuple[Any, ...]  # what guard.absorb returned after each task; empty without a guard
-    seconds: Array  # (T,) of training and absorbing each task
-    labels: tuple[Array, ...]  # of each task, the label each of its outputs stands for; empty for numbers
+    losses: tuple[tuple[float, ...], ...]
+    validation_losses: tuple[tuple[float, ...], ...]
+    reports: tuple[Any, ...]
+    seconds: Array  # (T,)
+    labels: tuple[Array, ...]
 
     def __str__(self) -> str:
         errors = self.matrix.values

@@ -1,4 +1,4 @@
-"""A training run: what raises leaves the model and the guard as they were."""
+"""Run a training; an exception leaves the model and the guard as they were."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from remanence.streams.task import Task
 
 
 def run(training: TrainingRun, checkpoint: str | Path | None, progress: bool | None) -> StreamFit:
-    """Look at everything, then train; on any error the model and the guard are put back."""
+    """Validate everything, then train; on any error restore the model and the guard."""
     network, loss_name = build_network(training)
     error = training.error if training.error is not None else ("squared" if network.labels is None else "zero_one")
     settings = {"name": training.name, "loss": loss_name, "error": name_of(error), "heads": training.heads}
@@ -53,6 +53,7 @@ def run(training: TrainingRun, checkpoint: str | Path | None, progress: bool | N
 
 @contextmanager
 def _restore_on_error(training: TrainingRun) -> Iterator[None]:
+    """Restore parameters, buffers, guard and modes of the model if the block raises; always restore the modes."""
     model, guard = unwrap(training.model), training.guard
     modes = {module: module.training for module in model.modules()}
     values = {name: value.detach().clone() for name, value in model.state_dict().items()}
@@ -77,20 +78,20 @@ def _restore_on_error(training: TrainingRun) -> Iterator[None]:
 
 
 def _by_reference(index: int, task: Task) -> Task:
-    """The same task with rows that only say where they are: (task, place)."""
+    """Return the task with rows replaced by references (task, row index)."""
     rows = [np.column_stack([np.full(len(Y), index), np.arange(len(Y))]) for Y in (task.Y, task.Y_test)]
     return Task(task.name, rows[0], task.Y, rows[1], task.Y_test)
 
 
 def describe_guard(guard: Guard) -> str:
-    """The guard and its settings on one line."""
+    """Return the guard and its settings on one line."""
     settings = {k: v for k, v in vars(guard).items() if not k.startswith("_") and k != "model"}
     shown = [f"{k}={name_of(v) if callable(v) else repr(v)}" for k, v in settings.items()]
     return f"{type(guard).__name__}({', '.join(shown)})"
 
 
 def fingerprint(tasks: Sequence[Task]) -> str:
-    """What tells this stream from another: a hash of all its rows."""
+    """Return a hash of all rows, which identifies the stream."""
     digest = hashlib.sha256()
     for task in tasks:
         for array in (task.X, task.Y, task.X_test, task.Y_test):

@@ -1,9 +1,9 @@
-"""What the outputs of a network stand for, task by task, and the loss that teaches them.
+"""What the outputs of a network stand for in each task, and the loss.
 
-    single head      every output competes with every other one, in every task
-    head by task     only the outputs of a task's own labels compete, in training and in eval_mode
+    single head      all outputs compete, in every task
+    head by task     only the outputs of a task's own labels compete, in training and prediction
 
-OutputLabels of any kind become the numbers of outputs on the way in, and outputs become labels on the way out.
+Labels of any dtype are converted to output indices for training and back to labels in predictions.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,22 +25,22 @@ LOSSES: dict[str, Loss] = {"cross_entropy": nn.functional.cross_entropy, "square
 
 @dataclass(frozen=True)
 class OutputLabels:
-    """The labels that compete in each task and the outputs that stand for them."""
+    """The labels that compete in each task and the outputs that represent them."""
 
-    labels: tuple[Array, ...]  # of each task (c,)
-    columns: tuple[slice | Tensor, ...]  # of each task, among the outputs the model gives for it
-    among_all: tuple[Array, ...]  # of each task (c,), among the outputs of all tasks side by side
-    width: int  # outputs of all tasks
+    labels: tuple[Array, ...]  # per task (c,)
+    columns: tuple[slice | Tensor, ...]  # per task, indices into the outputs the model returns for it
+    among_all: tuple[Array, ...]  # per task (c,), indices into the outputs of all tasks side by side
+    width: int  # number of outputs of all tasks
     by_task: bool  # whether each task has outputs of its own
 
     def codes(self, task: int, Y: Array, among_all: bool = False) -> Tensor:
-        """The label of each row as a number among those that compete, or among all outputs."""
+        """Return the label of each row as an index among the competing outputs, or among all outputs."""
         order = np.argsort(self.labels[task], kind="stable")
         codes = order[np.searchsorted(self.labels[task], Y, sorter=order)]
         return torch.from_numpy(np.asarray(self.among_all[task][codes] if among_all else codes))
 
     def allowed(self) -> Tensor:
-        """Which of all outputs compete in each task, (T, outputs)."""
+        """Return which outputs compete in each task, (T, outputs)."""
         mask = torch.zeros(len(self.labels), self.width, dtype=torch.bool)
         for task, columns in enumerate(self.among_all):
             mask[task, torch.from_numpy(columns)] = True
@@ -48,12 +48,12 @@ class OutputLabels:
 
 
 def is_labels(Y: Array) -> bool:
-    """Labels are counted, numbers are measured: the rule of `rm.evaluate`."""
+    """Return whether Y holds labels rather than real targets, by the rule of `rm.evaluate`."""
     return Y.ndim == 1 and Y.dtype.kind != "f"
 
 
 def choose_loss(loss: Any, Y: Array) -> tuple[Loss, str, bool]:
-    """The loss as a function of (outputs, targets), its name, and whether the targets are labels."""
+    """Return the loss as a function of (outputs, targets), its name, and whether the targets are labels."""
     if loss is None:
         loss = "cross_entropy" if is_labels(Y) else "squared"
     if isinstance(loss, str) and loss in LOSSES:
@@ -72,10 +72,10 @@ def name_of(loss: Any) -> str:
 
 
 def single_head(tasks: Sequence[Task], outputs: int, grows: bool) -> OutputLabels:
-    """One head for all labels of the stream.
+    """Return the labels of one head for the whole stream.
 
-    Whole numbers from 0 that are numbers of outputs stand for themselves; other labels come in sorted order. A head
-    that grows takes them in the order in which they come.
+    Integer labels in 0 … outputs − 1 are output indices; other labels are sorted. A head that grows takes them in order
+    of appearance.
     """
     every = np.unique(np.concatenate([task.Y for task in tasks]))
     if grows:
@@ -89,14 +89,14 @@ def single_head(tasks: Sequence[Task], outputs: int, grows: bool) -> OutputLabel
     if len(known) > outputs and not grows:
         raise InputError(
             f"expected an output for each of the {len(known)} labels of the stream, the model has {outputs}; "
-            "widen its last layer, or name that layer to let it grow: grow='the name of a Linear layer'"
+            "widen its last layer, or let it grow: grow='the name of a Linear layer'"
         )
     count, places = len(tasks), np.arange(len(known))
     return OutputLabels((known,) * count, (slice(0, len(known)),) * count, (places,) * count, len(known), False)
 
 
 def heads_by_task(tasks: Sequence[Task], outputs: int, model: nn.Module) -> OutputLabels:
-    """The labels of each task compete among themselves: in a head of their own, or in their part of a shared one."""
+    """Return labels that compete only within their task: in its own head, or in its part of a shared head."""
     own = [np.unique(task.Y) for task in tasks]
     if isinstance(model, MultiHead):
         check_heads(model, tasks)
@@ -112,7 +112,7 @@ def heads_by_task(tasks: Sequence[Task], outputs: int, model: nn.Module) -> Outp
         return OutputLabels(tuple(own), tuple(columns), tuple(among_all), int(starts[-1]), True)
     whole = single_head(tasks, outputs, False)
     among_all = [whole.codes(0, labels).numpy() for labels in own]
-    return OutputLabels(tuple(own), tuple(_run(c) for c in among_all), tuple(among_all), outputs, True)
+    return OutputLabels(tuple(own), tuple(_as_slice(c) for c in among_all), tuple(among_all), outputs, True)
 
 
 def check_heads(model: MultiHead, tasks: Sequence[Task]) -> None:
@@ -120,8 +120,8 @@ def check_heads(model: MultiHead, tasks: Sequence[Task]) -> None:
         raise InputError(f"expected a head for each of the {len(tasks)} tasks, the model has {len(model.heads)}")
 
 
-def _run(columns: Array) -> slice | Tensor:
-    """Neighbouring outputs as a slice, which costs no copy."""
+def _as_slice(columns: Array) -> slice | Tensor:
+    """Return adjacent outputs as a slice, which needs no copy."""
     if np.array_equal(columns, np.arange(columns[0], columns[0] + len(columns))):
         return slice(int(columns[0]), int(columns[-1]) + 1)
     return torch.from_numpy(columns)

@@ -1,9 +1,9 @@
-"""A network that learns tasks as `rm.evaluate` asks: train, absorb, answer; and what a checkpoint keeps of it.
+"""A learner for `rm.evaluate` that trains a network on each task, absorbs it and predicts.
 
-task j:    epochs of guarded descent → the best weights on the validation rows → guard.absorb at those weights
+task j:    guarded epochs → the best weights on the validation rows → guard.absorb at those weights
 
-A guard is attached anew for every epoch, so an epoch depends on nothing but the weights, the optimizer's state and the
-guard's memory at its start. That is what a checkpoint holds, and why going on from one changes no bit.
+The guard is attached anew for every epoch, so an epoch depends only on the weights, the optimizer's state and the
+guard's memory at its start. A checkpoint stores these, which is why a resumed run is bitwise identical.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,12 +27,12 @@ from remanence.deep.training.network import TaskData, TaskNetwork
 from remanence.errors import NumericalError
 from remanence.evaluation.loop import Record
 
-EPOCH, VALIDATION, ABSORBED = range(3)  # what random numbers are for
+EPOCH, VALIDATION, ABSORBED = range(3)  # uses of random numbers, part of their seeds
 ABSORBED_AT_ONCE = 64  # rows, or a batch if that is larger
 
 
 class Trainer:
-    """The learner that `fit_stream` hands to `rm.evaluate`; rows are named by (task, place), not copied."""
+    """The learner that `fit_stream` passes to `rm.evaluate`; rows are referenced by (task, index), not copied."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Trainer:
     ) -> None:
         self.network, self.guard, self.config, self.plan, self.name = network, guard, config, plan, name
         self.model = unwrap(network.model)
-        self.advance: Callable[..., None] = lambda steps, note=None: None  # called as the work goes on
+        self.advance: Callable[..., None] = lambda steps, note=None: None  # called with the progress
         self.save: Callable[[bool], None] = lambda task_ends: None  # called after every epoch and every task
         count = len(plan)
         self.record: Record = []
@@ -58,26 +58,26 @@ class Trainer:
         self.best: dict[str, Tensor] | None = None  # weights at the lowest validation loss of this task
 
     def __sklearn_clone__(self) -> Self:
-        return self  # made for one run, and resumed where it was
+        return self  # a trainer belongs to one run
 
     def __repr__(self) -> str:
         return self.name
 
     def partial_fit(self, X: Array, y: Array) -> Self:
-        """Learn the task that the rows name, unless that was done before a stop."""
+        """Learn the task that the rows refer to, unless a resumed run already did."""
         task = int(X[0, 0])
         if task == self.done:
             self._learn(task)
         return self
 
     def predict(self, X: Array) -> Array:
-        """Answers to the test rows (task, place)."""
+        """Predict test rows given as (task, index)."""
         cuts = np.flatnonzero(np.diff(X[:, 0])) + 1
         parts = [(int(rows[0, 0]), rows[:, 1].astype(int)) for rows in np.split(X, cuts)]
         return np.concatenate([self.network.predict(task, places) for task, places in parts])
 
     def steps(self, done: bool = False) -> int:
-        """The most optimizer steps the run can take, or those it has behind it."""
+        """Return the maximal number of optimizer steps of the run, or the number already done."""
         epochs = [self.config.epochs if t < self.done or not done else len(run) for t, run in enumerate(self.losses)]
         return sum(count * self._steps(task) for task, count in enumerate(epochs))
 
@@ -87,9 +87,9 @@ class Trainer:
     def _learn(self, task: int) -> None:
         if self.plan[task]:
             start = perf_counter()
-            data, aside = self._task_data(task)
+            data, validation = self._task_data(task)
             self.seconds[task] += perf_counter() - start
-            self._train(task, data, aside)
+            self._train(task, data, validation)
             start = perf_counter()
             if self.guard is not None:
                 self._absorb(self.guard, task, data)
@@ -105,10 +105,10 @@ class Trainer:
         if not count:
             return data, None
         order = torch.randperm(len(data), generator=generator(self.config.seed, VALIDATION, task))
-        aside, rest = data.divided(order[:count])
-        return rest, aside
+        validation, rest = data.divided(order[:count])
+        return rest, validation
 
-    def _train(self, task: int, data: TaskData, aside: TaskData | None) -> None:
+    def _train(self, task: int, data: TaskData, validation: TaskData | None) -> None:
         config, losses = self.config, self.losses[task]
         if not losses:
             self.grow(task)
@@ -117,14 +117,15 @@ class Trainer:
         while not self._finished(task):
             start = perf_counter()
             loss = _finite(self._epoch(task, len(losses), data), "training", task, len(losses))
-            if aside is not None:
-                self._record_validation(task, _finite(self.network.mean_loss(aside), "validation", task, len(losses)))
+            if validation is not None:
+                validation_loss = self.network.mean_loss(validation)
+                self._record_validation(task, _finite(validation_loss, "validation", task, len(losses)))
             losses.append(loss)
             self._schedule(task)
             self.seconds[task] += perf_counter() - start
             self.advance(0, f"task {task + 1}/{len(self.plan)}, epoch {len(losses)}, loss {loss:.4g}")
             self.save(False)
-        self.advance((config.epochs - len(losses)) * self._steps(task))  # what an early end leaves out
+        self.advance((config.epochs - len(losses)) * self._steps(task))  # steps skipped by an early end
         if self.best is not None:
             self.model.load_state_dict(self.best)
 
@@ -140,7 +141,7 @@ class Trainer:
             return train_epoch(self.optimizer, data, self.config.batch_size, order, self.advance, each)
 
     def _record_validation(self, task: int, loss: float) -> None:
-        """Remember the weights if their validation loss is the lowest of this task."""
+        """Store the validation loss, and the weights if it is the lowest of this task."""
         if loss < min(self.validation_losses[task], default=np.inf):
             self.best = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
         self.validation_losses[task].append(loss)
@@ -154,12 +155,12 @@ class Trainer:
             self.scheduler.step()
 
     def _finished(self, task: int) -> bool:
-        config, aside = self.config, self.validation_losses[task]
+        config, losses = self.config, self.validation_losses[task]
         if len(self.losses[task]) >= config.epochs:
             return True
         if not self.losses[task] or self.optimizer is None:
             return False
-        if config.patience is not None and len(aside) - 1 - int(np.argmin(aside)) >= config.patience:
+        if config.patience is not None and len(losses) - 1 - int(np.argmin(losses)) >= config.patience:
             return True
         return max(float(group["lr"]) for group in self.optimizer.param_groups) < config.min_lr
 
@@ -167,12 +168,12 @@ class Trainer:
         order = torch.randperm(len(data), generator=generator(self.config.seed, ABSORBED, task))
         places = order[: self.config.absorb_samples]
         batches: Iterator[Any] = map(data.rows, torch.split(places, max(ABSORBED_AT_ONCE, self.config.batch_size)))
-        if not (isinstance(guard, OGD) and guard.of != "logits"):  # every other memory is of inputs alone
+        if not (isinstance(guard, OGD) and guard.of != "logits"):  # all other guards need only the inputs
             batches = (inputs for inputs, _ in batches)
         self.reports.append(guard.absorb(batches, forward=self.network.forward(task)))
 
     def grow(self, task: int) -> None:
-        """Give the head outputs for every label up to this task."""
+        """Widen the head to one output for every label up to this task."""
         name, labels = self.config.grow, self.network.labels
         if name is not None and labels is not None:
             seen = [i for step in self.plan[: task + 1] for i in step]
@@ -188,7 +189,7 @@ class Trainer:
                 add_outputs(layer, outputs)
 
     def make_optimizer(self) -> None:
-        """An optimizer of the parameters of now, and its scheduler."""
+        """Create the optimizer of the current parameters, and its scheduler."""
         self.optimizer = self.config.make_optimizer(trainable(self.model))
         self.scheduler = self.config.make_scheduler(self.optimizer)
 
@@ -196,7 +197,7 @@ class Trainer:
 def _finite(loss: float, what: str, task: int, epoch: int) -> float:
     if not np.isfinite(loss):
         raise NumericalError(
-            f"the {what} loss became {loss} in task {task + 1}, epoch {epoch + 1}, and the model was put back; "
-            "try a smaller learning rate, or look for layers that make NaN"
+            f"the {what} loss became {loss} in task {task + 1}, epoch {epoch + 1}, and the model was restored; "
+            "try a smaller learning rate, or look for layers that produce NaN"
         )
     return loss

@@ -1,4 +1,4 @@
-"""Everything a trainer knows in the middle of a run, as nested dicts of tensors and plain values, and back."""
+"""Convert the state of a trainer to nested dicts of tensors and plain values and back, for checkpoints."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -13,11 +13,11 @@ from remanence.deep.guards.report import GradientReport, GuardReport, LayerRepor
 from remanence.deep.training.checkpoint import check_same_run, read_checkpoint, write_checkpoint
 from remanence.deep.training.trainer import Trainer
 
-SHARE = 20  # within a task, saving takes at most one part in this many of the time
+SHARE = 20  # within a task, saving takes at most 1/20 of the time
 
 
 def trainer_to_state(trainer: Trainer) -> dict[str, Any]:
-    """The state of a trainer between two epochs."""
+    """Return the state of a trainer between two epochs."""
     return {
         "done": trainer.done,
         "record": [(torch.from_numpy(column), seconds) for column, seconds in trainer.record],
@@ -35,7 +35,7 @@ def trainer_to_state(trainer: Trainer) -> dict[str, Any]:
 
 
 def restore_trainer(trainer: Trainer, state: dict[str, Any]) -> None:
-    """Put a trainer made with the same settings into a saved state."""
+    """Restore a saved state into a trainer with the same settings."""
     if state["outputs"] is not None:
         trainer.widen(state["outputs"])
     trainer.model.load_state_dict(state["model"])
@@ -56,7 +56,7 @@ def restore_trainer(trainer: Trainer, state: dict[str, Any]) -> None:
 
 
 class Checkpoints:
-    """Saves a trainer after its epochs, as often as it costs little, and after each of its tasks."""
+    """Saves a trainer after its epochs, at limited cost, and after each task."""
 
     def __init__(self, trainer: Trainer, path: Path, run: dict[str, Any]) -> None:
         self.trainer, self.path, self.run = trainer, path, run
@@ -64,7 +64,7 @@ class Checkpoints:
         self.verified = False
 
     def begin(self) -> None:
-        """Go on where the file says, if there is one, and save from now on."""
+        """Resume from the file, if there is one, and save from now on."""
         state = read_checkpoint(self.path)
         if state is not None:
             check_same_run(self.path, state["run"], self.run)

@@ -1,4 +1,4 @@
-"""The door of a training run: the model, the stream and the settings must fit each other before anything moves."""
+"""Check that the model, the stream and the settings of a training run fit each other, before anything changes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ from remanence.streams.task import Task
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """A model, the tasks, and how it is to be trained on them."""
+    """A model, the tasks, and how to train it on them."""
 
     model: nn.Module
     tasks: list[Task]
     config: TrainingConfig
     guard: Guard | None
-    plan: Sequence[Sequence[int]]  # the tasks whose rows come at each step
+    plan: Sequence[Sequence[int]]  # the tasks that are learned at each step
     name: str
     loss: str | Loss | None
     error: Any
@@ -35,7 +35,7 @@ class TrainingRun:
 
 
 def build_network(training: TrainingRun) -> tuple[TaskNetwork, str]:
-    """The model with the meaning of its outputs, or a refusal."""
+    """Return the model with the meaning of its outputs, and the name of the loss, or raise InputError."""
     if not isinstance(training.model, nn.Module):
         raise InputError(f"expected a torch.nn.Module, got {type(training.model).__name__}")
     if training.heads not in ("single", "task"):
@@ -74,7 +74,7 @@ def _check_grow(training: TrainingRun, model: nn.Module, counted: bool) -> None:
         linear = [n for n, m in named.items() if isinstance(m, nn.Linear)]
         raise InputError(f"expected grow to name a Linear layer, got {name!r}; there are {linear}")
     if not counted or training.heads != "single":
-        raise InputError("a layer grows with the labels of a single head: expected labels and heads='single' with grow")
+        raise InputError("grow adds outputs for new labels of a single head: expected labels and heads='single'")
     if training.guard is not None and not isinstance(training.guard, LayerGuard):
         raise InputError(
             f"{type(training.guard).__name__} cannot grow a layer; give the model all outputs at the start"
@@ -88,13 +88,15 @@ def _check_numbers(Y: Array, outputs: int, model: nn.Module, by_task: bool) -> N
         if wrong:
             raise InputError(f"expected heads of {width} outputs, as Y has, got some of {sorted(wrong)}")
     elif by_task:
-        raise InputError("expected a MultiHead for numbers with heads='task': rm.deep.MultiHead(trunk, features, …)")
+        raise InputError(
+            "expected a MultiHead for real targets with heads='task': rm.deep.MultiHead(trunk, features, …)"
+        )
     elif outputs != width:
         raise InputError(f"expected a model of {width} outputs, as Y has, got {outputs}")
 
 
 def _check_rows(training: TrainingRun, model: nn.Module) -> None:
-    """Every step of the stream has rows to train on, rows to keep aside where that is asked, and batches that work."""
+    """Check that every step has training rows, validation rows if requested, and batches that batch norm accepts."""
     size, share = training.config.batch_size, training.config.validation
     normalised = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.modules())
     for step in filter(None, training.plan):
@@ -102,11 +104,11 @@ def _check_rows(training: TrainingRun, model: nn.Module) -> None:
         trained = training.config.trained_rows(rows)
         if not trained or (share and trained == rows):
             raise InputError(
-                f"expected rows to train on and rows to keep aside in every task, got {trained} and {rows - trained} "
+                f"expected training and validation rows in every task, got {trained} and {rows - trained} "
                 f"in task {training.tasks[step[0]].name!r}; change validation={share}"
             )
         if normalised and (size == 1 or trained % size == 1):
             raise InputError(
-                f"{trained} rows in batches of {size} leave a batch of one row, which batch norm cannot normalise; "
+                f"{trained} rows in batches of {size} leave a batch of one row, which batch norm cannot normalize; "
                 f"try batch_size={size + 1}"
             )

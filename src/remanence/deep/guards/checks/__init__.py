@@ -1,1 +1,1 @@
-"""What a guard looks at before it promises anything."""
+"""Checks that a guard makes before it protects a model: batches, other copies of the weights, a trial step."""

@@ -1,4 +1,4 @@
-"""How a model is called on a batch, and what is said where a batch does not fit it."""
+"""Call a model on a batch, with clear errors for batches that do not fit its signature or dtype."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +14,7 @@ Forward = Callable[[nn.Module, Any], Any]
 
 
 def call_model(model: nn.Module, batch: Any) -> Any:
-    """A tensor is the input, a tuple or list the positional inputs, a dict the named ones."""
+    """Call the model: a tensor is the input, a tuple or list the positional inputs, a dict the named ones."""
     if isinstance(batch, Tensor):
         return model(batch)
     if isinstance(batch, Mapping):
@@ -28,7 +28,7 @@ def call_model(model: nn.Module, batch: Any) -> Any:
 
 
 def call_checked(model: nn.Module, batch: Any, forward: Forward) -> Any:
-    """What the model answers to a batch; a batch that does not fit its call is refused in words."""
+    """Return the model's output for a batch; raise InputError if the batch does not fit the model."""
     if forward is call_model:
         _check_arguments(model, batch)
     try:
@@ -41,14 +41,14 @@ def call_checked(model: nn.Module, batch: Any, forward: Forward) -> Any:
 
 
 def _check_arguments(model: nn.Module, batch: Any) -> None:
-    """Refuse inputs that the model's forward does not take, before it is called."""
+    """Raise InputError if the model's forward does not accept these inputs."""
     args = tuple(batch) if isinstance(batch, tuple | list) else ()
     kwargs = dict(batch) if isinstance(batch, Mapping) else {}
     if not (args or kwargs):
         return
     try:
         signature = inspect.signature(model.forward)
-    except (TypeError, ValueError):  # it does not tell
+    except (TypeError, ValueError):  # the signature is not available
         return
     try:
         signature.bind(*args, **kwargs)
@@ -59,7 +59,7 @@ def _check_arguments(model: nn.Module, batch: Any) -> None:
             advice = "leave the labels out, or pass forward=lambda model, batch: … with the inputs of a batch"
         else:
             got = f"batches of {len(args)} positional inputs"
-            advice = "of a loader of (inputs, labels) pass (x for x, y in loader), or "
+            advice = "for a loader of (inputs, labels) pass (x for x, y in loader), or "
             advice = (advice if len(args) == 2 else "") + "pass forward=lambda model, batch: model(batch[0])"
         raise InputError(
             f"expected batches of what {type(model).__name__} takes ({takes}), got {got}; {advice}"
@@ -67,11 +67,11 @@ def _check_arguments(model: nn.Module, batch: Any) -> None:
 
 
 def _check_precision(model: nn.Module, batch: Any, error: RuntimeError) -> None:
-    """Say it in words where torch refused inputs of another precision than the model's."""
+    """Raise InputError if torch failed because the inputs have another dtype than the model."""
     wanted = {p.dtype for p in model.parameters() if p.is_floating_point()}
     got = {t.dtype for t in tree_leaves(batch) if isinstance(t, Tensor) and t.is_floating_point()} - wanted
     if "type" in str(error) and wanted and got:
-        names = [" or ".join(sorted(map(str, kinds))) for kinds in (wanted, got)]
+        names = [" or ".join(sorted(map(str, dtypes))) for dtypes in (wanted, got)]
         raise InputError(
             f"expected inputs of {names[0]}, as the model's parameters are, got {names[1]} ({first_line(error)}); "
             f"convert them by .to({names[0].split(' or ')[0]}), or the model"
@@ -83,7 +83,7 @@ def first_line(error: Exception) -> str:
 
 
 def check_batches(batches: Any) -> Iterable[Any]:
-    """Something to take batches from, and not one batch that would come apart into rows."""
+    """Return the batches if they are an iterable of batches, and not a single batch."""
     if isinstance(batches, Tensor | Mapping | str) or not isinstance(batches, Iterable):
         raise InputError(
             f"expected a list, a DataLoader or another iterable of batches, got {type(batches).__name__}; "

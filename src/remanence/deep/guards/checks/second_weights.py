@@ -1,8 +1,8 @@
-"""Weights that no step shows: averaged copies, second weights of an optimizer, parameters without gradients.
+"""Warnings about weights outside a guard's control: averaged copies, a second set of weights in an optimizer.
 
-The guard holds the parameters of its model. It cannot hold a copy of them, or what an optimizer keeps in its state and
-puts into the parameters later, or what is written into a parameter that asks for no gradient: it can only say so where
-it notices.
+A guard protects the parameters of its model. It cannot protect a copy of them, weights that an optimizer keeps in its
+state and writes into the parameters later, or values written into a parameter that does not require gradients. It warns
+where it can detect these.
 """
 
 import gc
@@ -19,12 +19,12 @@ Optimizers = Iterable[torch.optim.Optimizer]
 
 
 def is_schedule_free(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether it is of the schedule-free kind, with train() and eval()."""
+    """Return whether the optimizer is schedule-free, that is, has train() and eval()."""
     return all(callable(getattr(optimizer, mode, None)) for mode in ("train", "eval"))
 
 
 def warn_about_hidden_modes(optimizers: Optimizers) -> None:
-    """When a block begins: optimizers with two sets of weights that do not show which one is in the parameters."""
+    """At the start of a block, warn about optimizers with two sets of weights that do not show which one is active."""
     for optimizer in optimizers:
         if is_schedule_free(optimizer) and not any("train_mode" in group for group in optimizer.param_groups):
             warnings.warn(
@@ -36,20 +36,20 @@ def warn_about_hidden_modes(optimizers: Optimizers) -> None:
 
 
 def warn_about_train_mode(optimizers: Optimizers) -> None:
-    """When a block ends: optimizers that would still put other weights into the parameters."""
+    """At the end of a block, warn about optimizers that would still write other weights into the parameters."""
     for optimizer in optimizers:
         if is_schedule_free(optimizer) and any(group.get("train_mode") for group in optimizer.param_groups):
             warnings.warn(
-                f"{_name(optimizer)} is in train mode where the block ends, and its eval() will put other weights into "
-                f"the model; {_ADVICE.format(_name(optimizer))}",
+                f"{_name(optimizer)} is in train mode at the end of the block, and its eval() will put other weights "
+                f"into the model; {_ADVICE.format(_name(optimizer))}",
                 UserWarning,
                 stacklevel=4,
             )
 
 
 _ADVICE = (
-    "call {}.eval() inside the block, as its last line, so that those are put right too: what it switches to outside "
-    "is not guarded, and old answers move with it"
+    "call {}.eval() as the last line of the block, so that those weights are projected too: weights it switches to "
+    "outside are not guarded, and outputs on earlier inputs change with them"
 )
 
 
@@ -58,9 +58,10 @@ def _name(optimizer: torch.optim.Optimizer) -> str:
 
 
 def warn_about_averages(model: nn.Module) -> None:
-    """When a block begins: averaged copies of the model that hold other weights than those the memory was taken at.
+    """At the start of a block, warn about averaged copies of the model that contain weights from before the last
+    absorb.
 
-    Averages of guarded weights alone answer as those do, because what a guard holds is linear in the weights.
+    Averages of guarded weights alone have the same outputs, because what a guard protects is linear in the weights.
     """
     kinds = {AveragedModel}
     for kind in list(kinds):
@@ -68,10 +69,9 @@ def warn_about_averages(model: nn.Module) -> None:
     for average in [thing for thing in gc.get_referrers(*kinds) if type(thing) in kinds]:
         if int(average.n_averaged) and _older(unwrap(average.module), model):
             warnings.warn(
-                "an AveragedModel of a model like this one holds other weights than those the memory was taken at. If "
-                "it averages this model, what it answers to old inputs moves as it follows, and no guard holds a copy: "
-                "make a new one after absorb(), update it inside protect() only, and give it no new statistics by "
-                "update_bn",
+                "an AveragedModel of a model like this one has other weights than those at the last absorb(). If it "
+                "averages this model, its outputs on earlier inputs will change, because a guard does not protect "
+                "copies: create a new one after absorb(), update it inside protect() only, and do not use update_bn",
                 UserWarning,
                 stacklevel=5,
             )
@@ -79,34 +79,34 @@ def warn_about_averages(model: nn.Module) -> None:
 
 
 class UntrainedParameters:
-    """Parameters that ask for no gradient, and so are not expected to move in a block: a teacher, a codebook."""
+    """Parameters that do not require gradients and should not change in a block, such as a teacher or a codebook."""
 
     def __init__(self, parameters: Mapping[str, Tensor]) -> None:
         self.parameters = {n: p for n, p in parameters.items() if not p.requires_grad and p.grad is None}
         self.sums = {name: _bits(p) for name, p in self.parameters.items()}
 
     def finish(self) -> None:
-        """When the block ends: say which of them were written to."""
+        """When the block ends, warn about those that were written to."""
         still = {n: p for n, p in self.parameters.items() if not p.requires_grad and p.grad is None}
         names = [name for name, p in still.items() if _bits(p) != self.sums[name]]
         if names:
             warnings.warn(
-                f"{', '.join(names)} changed inside protect() and asks for no gradient (a copy that follows the model, "
-                "a codebook): such a parameter is not put right, and old answers may have moved with it. Name it in "
-                "frozen=(…) to hold it, or in free=(…) where they may",
+                f"{', '.join(names)} changed inside protect() and does not require gradients (a copy that follows the "
+                "model, a codebook): such a parameter is not restored, and outputs on earlier inputs may have changed "
+                "with it. Name it in frozen=(…) to freeze it, or in free=(…) if they may change",
                 UserWarning,
                 stacklevel=4,
             )
 
 
 def _bits(tensor: Tensor) -> int:
-    """A sum that changes with any number of the tensor, and with nothing else."""
+    """Return a checksum of the tensor's bits."""
     whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.dtype.itemsize)
     return 0 if whole is None else int(tensor.detach().view(whole).sum(dtype=torch.int64))
 
 
 def _older(copy: nn.Module, model: nn.Module) -> bool:
-    """Whether it is a copy of the model that has not caught up with it."""
+    """Return whether `copy` is a copy of the model with other weights."""
     mine, theirs = dict(model.named_parameters()), dict(copy.named_parameters())
     shapes = [{name: p.shape for name, p in parameters.items()} for parameters in (mine, theirs)]
     if type(copy) is not type(model) or shapes[0] != shapes[1]:

@@ -1,12 +1,12 @@
-"""Try a new memory on the model before it is kept: what the calls of its modules show must explain its answers.
+"""Test a new memory with a trial step before it is accepted: recorded inputs must explain the model's outputs.
 
-    θ → θ + Δ,  Δ what the memory allows of a random step
-    hard memories      θ + Δ everywhere: old answers must stay                                              (T1)
-    every memory       θ inside the calls of a parameter's own modules, θ + Δ elsewhere: the same           (T2)
+    θ → θ + Δ,  Δ the allowed part of a random step
+    hard memories      θ + Δ everywhere: outputs on the batch must not change                               (T1)
+    every memory       θ inside calls of a parameter's own modules, θ + Δ elsewhere: the same               (T2)
 
-(T1) is the promise itself, and only a memory that keeps every direction makes it. (T2) asks what a soft or partial
-memory relies on too: that a weight acts through its own modules' calls alone, whose inputs were recorded. It needs no
-free direction and allows only rounding, because a weight that is used nowhere else changes nothing at all.
+(T1) is the guarantee itself, which only a memory of every direction gives. (T2) tests the assumption behind soft and
+partial memories too: a weight acts only through calls of its own modules, whose inputs were recorded. It needs no free
+direction and allows only rounding, because a weight that is used nowhere else has no effect at all.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +26,7 @@ Values = dict[Tensor, Tensor]
 
 
 class TrialStep:
-    """The answers to one batch at the weights of now, and after steps that a memory allows."""
+    """The outputs of a model on one batch, at the current weights and after a step that a memory allows."""
 
     def __init__(self, model: nn.Module, roles: ParameterRoles, batch: Any, forward: Forward) -> None:
         self.model, self.roles = model, roles
@@ -35,19 +35,19 @@ class TrialStep:
 
     @torch.no_grad()
     def run(self, projectors: Sequence[StepProjector], exact: bool) -> None:
-        """Raises InputError where the answers are not explained; the parameters are then as they were, as always."""
+        """Raise InputError if the step changes the outputs; the parameters are restored in any case."""
         with eval_mode(self.model):
             try:
                 self.before, self.again = self.outputs(), self.outputs()
                 stepped = self._allowed_step(projectors)
-                moved = self._moved(self.outputs()) if exact else self._moved(self._answers_outside(stepped))
+                moved = self._moved(self.outputs()) if exact else self._moved(self._outputs_outside(stepped))
                 if moved is not None:
                     self._raise(stepped, *moved)
             finally:
                 _write(self.now)
 
     def _allowed_step(self, projectors: Iterable[StepProjector]) -> Values:
-        """Move every parameter at random, keep the allowed part; returns what moved, and leaves it so."""
+        """Change every parameter at random and project; return the changed values and leave them in place."""
         noise = torch.Generator("cpu").manual_seed(0)
         for parameter in self.roles.kept:
             if parameter.requires_grad:
@@ -58,8 +58,8 @@ class TrialStep:
             projector.project_step()
         return {p: p.detach().clone() for p, value in self.now.items() if not torch.equal(p, value)}
 
-    def _answers_outside(self, stepped: Values) -> list[Tensor]:
-        """The answers where these parameters have stepped everywhere but in calls of their own modules (T2)."""
+    def _outputs_outside(self, stepped: Values) -> list[Tensor]:
+        """Return the outputs if these parameters have changed everywhere except in calls of their own modules (T2)."""
         _write(self.now)
         _write(stepped)
         names = {module: name for name, module in self.model.named_modules()}
@@ -67,7 +67,7 @@ class TrialStep:
             for module, own in self._owners().items():
                 inside = {p: self.now[p] for p in own if p in stepped}
                 outside = {p: stepped[p] for p in inside}
-                # last before the call and first after it: hooks of the user's own are outside
+                # the last hook before the call and the first after it, inside any hooks of the user
                 enter = module.register_forward_pre_hook(lambda *_, values=inside: _write(values))
                 leave = module.register_forward_hook(
                     _restore_hook(names[module], outside), prepend=True, with_kwargs=True
@@ -77,7 +77,7 @@ class TrialStep:
             return self.outputs()
 
     def _owners(self) -> dict[nn.Module, list[Tensor]]:
-        """The modules whose calls show what their parameters do."""
+        """Return the modules whose calls show what their parameters do."""
         owners: dict[nn.Module, list[Tensor]] = {
             w.module: [p for m in w.matrices for p in m.parameters] for w in self.roles.recorded
         }
@@ -85,7 +85,7 @@ class TrialStep:
         return owners | {norm: list(norm.parameters()) for norm in self.roles.norms.values()}
 
     def _moved(self, after: list[Tensor]) -> tuple[float, float] | None:
-        """How far the answers moved and what rounding allows, where it is more."""
+        """Return how far the outputs changed and what rounding allows, if it is more."""
         coarsest = max((float(torch.finfo(t.dtype).eps) for t in (*self.roles.kept, *self.before)), default=0.0)
         for a, b, c in zip(self.before, self.again, after, strict=True):
             if a.numel():
@@ -96,20 +96,20 @@ class TrialStep:
         return None
 
     def _raise(self, stepped: Values, moved: float, allowed: float) -> None:
-        found = f"a trial step that no memory forbids moved the model's answers by {moved:.1e} (allowed {allowed:.1e})"
+        found = f"a trial step that the memory allows changed the outputs by {moved:.1e} (tolerance {allowed:.1e})"
         named = [(name, p) for name, p in self.model.named_parameters() if p in stepped]
-        lost = [name for name, p in named if self._moved(self._answers_outside({p: stepped[p]})) is not None]
+        lost = [name for name, p in named if self._moved(self._outputs_outside({p: stepped[p]})) is not None]
         if lost:
             raise InputError(
                 f"{found}: {', '.join(lost[:8])} acts outside its module's own call (F.linear(x, layer.weight), "
-                "x @ layer.weight, layer.forward(x)), where its inputs are not seen, so old answers cannot be "
+                "x @ layer.weight, layer.forward(x)), where its inputs are not recorded, so the outputs cannot be "
                 "protected; call the module itself, or name it in frozen=(…) or free=(…). Nothing was absorbed"
             )
         raise InputError(
             f"{found}, so they cannot be protected: some weight is used in a way its module's own forward does not "
-            "show (random numbers in eval mode, a forward put on one layer), or the inputs differ in size by more than "
-            "this precision can tell; name such parameters in frozen=(…) or free=(…), or use double(). Nothing was "
-            "absorbed"
+            "show (random numbers in eval mode, a replaced forward of one layer), or the inputs differ in size by more "
+            "than this precision resolves; name such parameters in frozen=(…) or free=(…), or use double(). Nothing "
+            "was absorbed"
         )
 
 
@@ -119,9 +119,9 @@ def _restore_hook(name: str, outside: Values) -> Callable[..., None]:
             own = float_outputs(type(module).forward(module, *args, **kwargs))
             if not all(map(_close, own, float_outputs(answer))):
                 raise InputError(
-                    f"{name} answers otherwise than {type(module).__name__} does, because its forward was replaced, so "
-                    "its inputs do not explain its answers; make it a class of its own, and name its parameters in "
-                    "frozen=(…) or free=(…). Nothing was absorbed"
+                    f"{name} computes something else than {type(module).__name__} does, because its forward was "
+                    "replaced, so its inputs do not explain its outputs; make it a class of its own, and name its "
+                    "parameters in frozen=(…) or free=(…). Nothing was absorbed"
                 )
         _write(outside)
 

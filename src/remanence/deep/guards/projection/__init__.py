@@ -1,1 +1,1 @@
-"""Keeping the allowed part of each optimizer step."""
+"""Projectors that keep the allowed part of each optimizer step."""

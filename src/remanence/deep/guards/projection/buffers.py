@@ -1,9 +1,9 @@
-"""Buffers of a model's own modules: which ones its answers read, and holding those while it trains.
+"""Buffers of a model's own modules: which of them the outputs depend on, and freezing those during training.
 
-A module may keep running statistics of its own, as a batch norm does, change them in training and answer with them.
-What an answer reads is held from the `absorb` that saw it read; what is read only in training (a counter of steps, a
-queue) is left alone, as is what `free` names. Such a module goes on training as it is written: unlike a batch norm it
-cannot be told to train with the statistics it answers with, so the guard warns when it first puts one back.
+A module may keep running statistics like a batch norm, update them in training and use them in its forward pass. A
+buffer that a forward pass in eval mode reads is frozen from the `absorb` that saw it; buffers that are read only in
+training (a step counter, a queue) are left alone, as are those named in `free`. Unlike a batch norm such a module
+cannot be made to train with the frozen statistics, so the guard warns when it first restores a buffer.
 """
 
 import warnings
@@ -18,7 +18,7 @@ BufferLocation = tuple[nn.Module, str]  # the module a buffer is registered in, 
 
 
 def buffer_locations(model: nn.Module) -> dict[str, BufferLocation]:
-    """Where every buffer of a model is found, by its full name, also when it is replaced by another tensor."""
+    """Return the module and attribute name of every buffer, by full name; valid also if the buffer is replaced."""
     found: dict[str, BufferLocation] = {}
     for prefix, module in model.named_modules():
         for name, buffer in module._buffers.items():
@@ -28,7 +28,7 @@ def buffer_locations(model: nn.Module) -> dict[str, BufferLocation]:
 
 
 class _ReadTracker(dict[str, Tensor | None]):
-    """A module's buffers, noting which of them are read."""
+    """A module's dict of buffers that records which of them are read."""
 
     def __init__(self, buffers: dict[str, Tensor | None]) -> None:
         super().__init__(buffers)
@@ -49,7 +49,7 @@ class _ReadTracker(dict[str, Tensor | None]):
 
 @contextmanager
 def record_buffer_reads(locations: Mapping[str, BufferLocation]) -> Iterator[set[str]]:
-    """Fills a set with the names of the buffers that are read inside this block."""
+    """Collect the names of the buffers that are read inside this block."""
     read: set[str] = set()
     plain = {module: module._buffers for module, _ in locations.values()}
     recording = {module: _ReadTracker(buffers) for module, buffers in plain.items()}
@@ -68,7 +68,7 @@ def record_buffer_reads(locations: Mapping[str, BufferLocation]) -> Iterator[set
 def recording_reads(
     forward: Callable[..., Any], locations: Mapping[str, BufferLocation], read: set[str]
 ) -> Callable[..., Any]:
-    """The same way to call a model, adding the buffers that its calls read to a set."""
+    """Wrap a forward function so that the buffers its calls read are added to a set."""
 
     def call(model: nn.Module, batch: Any) -> Any:
         with record_buffer_reads(locations) as found:
@@ -80,7 +80,7 @@ def recording_reads(
 
 
 class FrozenBuffer:
-    """A buffer put back to the bit, whether it was written to or replaced by another tensor."""
+    """Restores a buffer to its exact value, whether it was written to or replaced by another tensor."""
 
     def __init__(self, name: str, location: BufferLocation, value: Tensor, warns: bool) -> None:
         self.name, self.location, self.value, self.warns = name, location, value, warns
@@ -88,27 +88,28 @@ class FrozenBuffer:
         self.by_layer = True
         self.last_seen: tuple[Tensor | None, int] = (None, -1)
         tensor = location[0]._buffers.get(location[1])
-        # what differs already when a block begins was said then
+        # a buffer that differs when the block begins was reported then
         self.changed_before = (
             tensor is not None and tensor.shape == value.shape and not torch.equal(tensor, value.to(tensor))
         )
 
     def project_step(self) -> None:
-        """Put it back if it was written to; a writer that hides from the version counter is found by `settle`."""
+        """Restore the buffer if its version counter changed; `finalize` also finds writes that do not change it."""
         tensor = self.location[0]._buffers.get(self.location[1])
         if tensor is not None and (tensor is not self.last_seen[0] or tensor._version != self.last_seen[1]):
             self._restore(tensor)
 
     def project_gradient(self) -> None:
-        """A buffer has no gradient."""
+        """Do nothing: a buffer has no gradient."""
 
     def finalize(self) -> None:
+        """Restore the buffer whether or not its version counter changed."""
         tensor = self.location[0]._buffers.get(self.location[1])
         if tensor is not None:
             self._restore(tensor)
 
     def moved(self) -> bool:
-        """Buffers speak for themselves, when they are put back."""
+        """Return False: buffers warn by themselves when they are restored."""
         return False
 
     @torch.no_grad()
@@ -116,28 +117,28 @@ class FrozenBuffer:
         if tensor.shape != self.value.shape:
             self._warn(
                 f"{self.name} changed its shape from {tuple(self.value.shape)} to {tuple(tensor.shape)} inside "
-                "protect() and cannot be put back: old answers hold only if they do not depend on the change"
+                "protect() and cannot be restored: earlier outputs are kept only if they do not depend on it"
             )
         elif not torch.equal(tensor, self.value.to(tensor)):
             tensor.copy_(self.value)
             self._warn(
-                f"{self.name} changed while the model trained inside protect(), and is put back after every step, "
-                "because old answers were given with it: the model trains with a value that it does not answer with. "
-                f"Name it in frozen=('{self.name}',) to hold it without this warning, or in free=(…) where old answers "
-                "may move with it"
+                f"{self.name} changed while the model trained inside protect(), and is restored after every step, "
+                "because earlier outputs depend on it: the model trains with another value than it predicts with. "
+                f"Name it in frozen=('{self.name}',) to freeze it without this warning, or in free=(…) if earlier "
+                "outputs may change with it"
             )
         self.last_seen = (tensor, tensor._version)
 
     def _warn(self, what: str) -> None:
         if self.warns and not self.changed_before:
-            self.warns = False  # once a block
+            self.warns = False  # once per block
             warnings.warn(what, UserWarning, stacklevel=2)
         self.changed_before = False
 
 
 def changed_outside_message(names: list[str], consequence: str) -> str:
-    """What to say of held buffers that are no longer what they were when a block or an `absorb` begins."""
+    """Return the warning for frozen buffers that have changed before a block or an `absorb` begins."""
     return (
-        f"buffer{'s' if len(names) > 1 else ''} {', '.join(names)} changed outside protect(), and old answers may have "
-        f"changed with it; {consequence}"
+        f"buffer{'s' if len(names) > 1 else ''} {', '.join(names)} changed outside protect(), and earlier outputs may "
+        f"have changed with it; {consequence}"
     )

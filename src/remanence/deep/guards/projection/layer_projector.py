@@ -1,8 +1,9 @@
-"""Restraints at work: after every step of an optimizer the parameters are put right, in their own precision.
+"""Project each optimizer step onto the allowed directions of a layer, in the parameters' dtype and on their device.
 
-    D = [W b] U − K,    [W b] ← [W b] − D C             (K2, K3 of restraint.py, two thin products a matrix)
+    D = [W b] U − K,    [W b] ← [W b] − D C             (K2, K3 of protected_directions.py, two thin products)
 
-Whatever cannot move (it has no gradient and asks for none) is left alone to the bit, and the rest makes up for it.
+A parameter that cannot change (it does not require gradients and has none) is left as it is, and the correction is
+applied to the rest.
 """
 
 from dataclasses import dataclass, replace
@@ -16,18 +17,18 @@ from remanence.deep.nn.layers import WeightMatrix
 
 @dataclass(frozen=True)
 class Correction:
-    """The correction C of (K3) in the parameters' precision, by the parts of [W b] that can move."""
+    """The correction C of (K3) in the parameters' dtype, for the parts of [W b] that can change."""
 
     whole: Tensor  # (g, r, in + 1) in float64
     weight: Tensor | None  # (r, in)
     bias: Tensor | None  # (r, 1)
-    left: Tensor | None  # (1, r) or (r, r): what K takes of D where the restraint is soft
+    left: Tensor | None  # (1, r) or (r, r): the share of D that K takes if ω < 1
 
 
 class LayerProjector:
-    """A restraint at work on the parameters, in their own precision and on their device.
+    """Applies protected directions to a layer's parameters, in their dtype and on their device.
 
-    A matrix of one group is worked on without an axis for it, as the shapes here say: plain products are the fastest.
+    A matrix with one group is used without a group axis, as the shapes here say: plain products are the fastest.
     """
 
     def __init__(self, matrix: WeightMatrix, directions: ProtectedDirections) -> None:
@@ -39,7 +40,7 @@ class LayerProjector:
         self.product = Tensor.addmm_ if matrix.groups == 1 else Tensor.baddbmm_
         self.basis = self._working(directions.basis[:, : self.inputs]).contiguous()  # (in, r)
         self.on_one = self._working(directions.basis[:, self.inputs :])  # (1, r), of the constant input
-        # a soft restraint slows steps down from wherever the weights are; only a hard one holds what was once answered
+        # a soft projector shortens steps from the current weights; only a hard one keeps the recorded outputs
         soft = directions.strength is not None
         self.outputs = self._working(matrix.values() @ directions.basis if soft else directions.outputs.clone())
         self.corrections: dict[tuple[bool, bool], Correction] = {}
@@ -51,7 +52,7 @@ class LayerProjector:
         return tensor[0] if self.matrix.groups == 1 else tensor
 
     def _correction(self) -> Correction | None:
-        """How to correct what can move now: a parameter may be frozen or thawed at any time."""
+        """Return the correction for what can change now: a parameter may be frozen or unfrozen at any time."""
         moving = (_can_move(self.weight), self.bias is not None and _can_move(self.bias))
         if moving not in self.corrections and any(moving):
             places = slice(0 if moving[0] else self.inputs, None if moving[1] or self.bias is None else self.inputs)
@@ -65,12 +66,12 @@ class LayerProjector:
         return self.corrections.get(moving)
 
     def _parts(self, matrix: WeightMatrix) -> tuple[Tensor, Tensor | None]:
-        """W (out, in) and b (out, 1) to work on: views, or copies where precision or memory order ask for them."""
+        """Return W (out, in) and b (out, 1): views, or copies if dtype or memory layout require them."""
         bias = matrix.bias
         return self._working(matrix.weight), None if bias is None else self._working(bias[:, :, None])
 
     def _cached_parts(self) -> tuple[tuple[Tensor, Tensor | None], bool]:
-        """The parts, and whether they are views; those stay the same as long as the parameters stay where they are."""
+        """Return the parts and whether they are views; views are reused while the parameters keep their addresses."""
         addresses = (self.weight.data_ptr(), 0 if self.bias is None else self.bias.data_ptr())
         if self.views is None or addresses != self.addresses:
             parts = self._parts(self.matrix)
@@ -80,14 +81,14 @@ class LayerProjector:
         return self.views, True
 
     def _write(self, matrix: WeightMatrix, correction: Correction, W: Tensor, b: Tensor | None) -> None:
-        """Put copies back, of what can move."""
+        """Copy the changed parts into the parameters that can change."""
         if correction.weight is not None:
             matrix.write(W)
         if correction.bias is not None and b is not None and matrix.bias is not None:
             matrix.bias.copy_(b.reshape(matrix.bias.shape))
 
     def project_step(self) -> None:
-        """Take back the forbidden part of whatever the parameters did since the last call."""
+        """Remove the forbidden part of the change of the parameters since the last call."""
         correction = self._correction()
         if correction is None:
             return
@@ -104,7 +105,7 @@ class LayerProjector:
             self._write(self.matrix, correction, W, b)
 
     def project_gradient(self) -> None:
-        """Take the forbidden part out of the gradients."""
+        """Remove the forbidden part from the gradients."""
         correction = self._correction()
         if correction is None:
             return
@@ -117,7 +118,7 @@ class LayerProjector:
         self._write(slopes, correction, G, b if correction.bias is None or b is None else b - D @ correction.bias)
 
     def finalize(self) -> None:
-        """Keep once in float64: what single precision left over goes away up to the rounding of the weights."""
+        """Project once in float64, which removes what lower precision left, up to the rounding of the weights."""
         self.project_step()
         correction = self._correction()
         if correction is None or correction.left is not None:
@@ -127,7 +128,7 @@ class LayerProjector:
         self._write(self.matrix, correction, right[:, :, : self.inputs], right[:, :, self.inputs :])
 
     def moved(self) -> bool:
-        """Whether the outputs held are not what they were; a soft restraint holds none."""
+        """Return whether the protected outputs have changed; a soft projector protects none exactly."""
         return self.directions.moved(self.matrix) and self._correction() is not None
 
 
@@ -136,5 +137,5 @@ def _shared(part: Tensor, parameter: Tensor | None) -> bool:
 
 
 def _can_move(parameter: nn.Parameter) -> bool:
-    """An optimizer may move it: it asks for gradients, or has one left from when it did."""
+    """Return whether an optimizer may change the parameter: it requires gradients, or still has one."""
     return parameter.requires_grad or parameter.grad is not None

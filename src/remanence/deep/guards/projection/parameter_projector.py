@@ -1,10 +1,11 @@
-"""Keep the allowed part of the step of many parameters at once, by holding what they are along protected directions.
+"""Project the step of many parameters at once, by keeping their values along protected directions.
 
-    K = Uᵀθ                               (V1)   the parameters, end to end, along an orthonormal basis U
+    K = Uᵀθ                               (V1)   the parameter vector along an orthonormal basis U
     θ ← θ' − U (Uᵀθ' − K)                 (V2)   after the optimizer's step θ → θ'
-    U_S = B C,  BᵀB = I                   (V3)   where only some parameters S may move: U_SᵀΔ = 0 as soon as BᵀΔ = 0
+    U_S = B C,  BᵀB = I                   (V3)   if only parameters S can change: U_SᵀΔ = 0 whenever BᵀΔ = 0
 
-(V2) is θ + (I − UUᵀ)(θ' − θ), and rounding never adds up, because K itself is held. Nothing of size D × D is formed.
+(V2) equals θ + (I − UUᵀ)(θ' − θ), but rounding errors do not accumulate because K itself is stored. Nothing of size
+D × D is formed.
 """
 
 from collections.abc import Iterable
@@ -19,10 +20,10 @@ from remanence.memory.subspace import nothing
 
 
 class ParameterProjector:
-    """Protected directions at work on the parameters, in their own precision and on their device."""
+    """Applies protected directions to a list of parameters, in their dtype and on their device."""
 
     def __init__(self, parameters: Iterable[Tensor], basis: Array, anchor: Array) -> None:
-        """The parameters, the basis (D, r) and what is held along it, (r,)."""
+        """Take the parameters, the basis (D, r) and the values to keep along it, (r,)."""
         self.name, self.by_layer = "the parameters", False
         self.parameters = list(parameters)
         self.basis = self._parts(torch.from_numpy(basis))
@@ -38,12 +39,12 @@ class ParameterProjector:
 
     @torch.no_grad()
     def project_step(self) -> None:
-        """Take back the forbidden part of whatever the parameters did since the last call (V2)."""
-        self._hold(self.working_basis, self.working_anchor)
+        """Remove the forbidden part of the change of the parameters since the last call (V2)."""
+        self._project(self.working_basis, self.working_anchor)
 
     @torch.no_grad()
     def project_gradient(self) -> None:
-        """Take the forbidden part out of the gradients."""
+        """Remove the forbidden part from the gradients."""
         for p in self.parameters:
             if p.grad is None:
                 p.grad = torch.zeros_like(p)
@@ -52,23 +53,23 @@ class ParameterProjector:
 
     @torch.no_grad()
     def finalize(self) -> None:
-        """Keep once in float64: what single precision left over goes away up to the rounding of the parameters."""
-        self._hold(self.basis, self.anchor)
+        """Project once in float64, which removes what lower precision left, up to the rounding of the parameters."""
+        self._project(self.basis, self.anchor)
 
     @torch.no_grad()
     def moved(self) -> bool:
-        """Whether the parameters are not what is held along the basis, beyond rounding."""
+        """Return whether the parameters have changed along the basis by more than rounding."""
         shift = float((_along(self.parameters, self.basis) - self.anchor).norm())
         size = sum(float(p.detach().double().square().sum()) for p in self.parameters) ** 0.5
         eps = max(float(torch.finfo(p.dtype).eps) for p in self.parameters)
         return not shift <= eps**0.5 * size
 
-    def _hold(self, basis: list[Tensor], anchor: Tensor) -> None:
+    def _project(self, basis: list[Tensor], anchor: Tensor) -> None:
         _subtract(self.parameters, basis, _along(self.parameters, basis) - anchor)
 
 
 def _along(tensors: list[Tensor], basis: list[Tensor]) -> Tensor:
-    """What the tensors, end to end, are along the columns of a basis (V1)."""
+    """Return the components of the concatenated tensors along the columns of a basis (V1)."""
     shares = [U.T @ t.detach().flatten().to(U) for t, U in zip(tensors, basis, strict=True)]
     return torch.stack(shares).sum(0)
 
@@ -79,6 +80,6 @@ def _subtract(tensors: list[Tensor], basis: list[Tensor], amounts: Tensor) -> No
 
 
 def restricted(basis: Array, places: list[slice]) -> Array:
-    """An orthonormal basis of what protected directions are in some of the places of the vector (V3)."""
+    """Return an orthonormal basis of the protected directions restricted to some slices of the vector (V3)."""
     rows = np.concatenate([basis[place] for place in places])
     return np.asarray(nothing(len(rows), rows).extended_to(rows, energy=1.0).basis)

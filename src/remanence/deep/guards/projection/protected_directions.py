@@ -1,13 +1,13 @@
-"""Keep the allowed part of a layer's step, hard or soft, by holding the outputs on the protected directions.
+"""The protected directions of a layer, hard or soft, and the outputs to keep along them.
 
-    K = W U                                     (K1)   the outputs on an orthonormal basis U of old inputs
-    D = W' U − K                                (K2)   how far the optimizer's step W → W' moved them
+    K = W U                                     (K1)   the outputs on an orthonormal basis U of earlier inputs
+    D = W' U − K                                (K2)   how far the optimizer's step W → W' changed them
     W ← W' − D C     K ← K + D (I − C U)        (K3)   C = ω Uᵀ
 
-With ω = 1 this is W + (W' − W)(I − UUᵀ): the step without its part in the span, and rounding never adds up, because
-the outputs K themselves are held. With 0 < ω < 1 the step loses the share ω along each direction: the soft projector
-I − U ω Uᵀ. Nothing of size inputs × inputs is formed. Where only some columns of W may move (its bias is frozen, say),
-A being their rows of U, C may act on those alone and must undo what they do:
+With ω = 1 this is W + (W' − W)(I − UUᵀ): the step without its component in the span, and rounding errors do not
+accumulate because the outputs K are stored. With 0 < ω < 1 the step loses the share ω along each direction: the soft
+projector I − U ω Uᵀ. Nothing of size inputs × inputs is formed. If only some columns of W can change (a frozen bias,
+for example) and A are their rows of U, C acts on those columns only and must undo what they do:
 
     A σ = Q s Vᵀ,  σ² = ω / (1 − ω)      C = σ V s/(1 + s²) Qᵀ      (ω = 1: C = A⁺)                     (K4)
 """
@@ -22,7 +22,7 @@ from remanence.deep.nn.layers import WeightMatrix
 
 @dataclass(frozen=True)
 class ProtectedDirections:
-    """The protected directions of one matrix, by group, and the outputs on them, in float64."""
+    """The protected directions of one matrix, by group, and the outputs along them, in float64."""
 
     basis: Tensor  # (g, in + 1, r) U, columns of zeros where a group has fewer directions
     strength: Tensor | None  # (g, 1, r) ω; None means all ones
@@ -30,21 +30,21 @@ class ProtectedDirections:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(groups, outputs, inputs with the constant one)."""
+        """(groups, outputs, inputs including the constant one)."""
         return (*self.outputs.shape[:2], self.basis.shape[1])
 
     @property
     def ranks(self) -> list[int]:
-        """How many directions each group has."""
+        """Number of directions of each group."""
         return [int(n) for n in (self.basis.square().sum(1) > 0.5).sum(1)]
 
     @property
     def used(self) -> float:
-        """How many directions are taken, a soft one counting by its strength."""
+        """Number of directions used, where a soft direction counts by its strength."""
         return float(sum(self.ranks) if self.strength is None else self.strength.sum())
 
     def moved(self, matrix: WeightMatrix) -> bool:
-        """Whether a matrix no longer gives the outputs held, beyond rounding; a soft restraint holds none."""
+        """Return whether the outputs of a matrix have changed by more than rounding; False for soft directions."""
         if self.strength is not None or not self.basis.shape[2]:
             return False
         values = matrix.values()
@@ -53,7 +53,7 @@ class ProtectedDirections:
         return not shift <= eps**0.5 * float(values.abs().max())
 
     def correction(self, moving: slice) -> tuple[Tensor, Tensor | None]:
-        """C (g, r, in + 1) of (K3) where only some columns may move, and what K takes of D, ω < 1 only."""
+        """Return C (g, r, in + 1) of (K3) if only some columns can change, and the share of D that K takes if ω < 1."""
         C = torch.zeros_like(self.basis).transpose(1, 2)
         A = self.basis[:, moving]
         if A.shape == self.basis.shape:
@@ -72,7 +72,7 @@ class ProtectedDirections:
 def protect_directions(
     matrix: WeightMatrix, bases: list[Tensor], strengths: list[Tensor] | None = None
 ) -> ProtectedDirections:
-    """Hold the outputs of a matrix, as they are now, on the bases (in + 1, r) of its groups (K1)."""
+    """Protect the current outputs of a matrix on the bases (in + 1, r) of its groups (K1)."""
     groups, _, inputs = matrix.shape
     widest = max(basis.shape[1] for basis in bases)
     U = torch.zeros(groups, inputs, widest, dtype=torch.float64, device="cpu")
@@ -85,7 +85,7 @@ def protect_directions(
 
 
 class FrozenTensor:
-    """A tensor, or some of its rows, put back to the bit."""
+    """Restores a tensor, or some of its rows, to their exact values."""
 
     def __init__(self, name: str, tensor: Tensor, value: Tensor, rows: Tensor | None = None) -> None:
         self.name, self.parameters, self.by_layer = name, (tensor,), True
@@ -94,12 +94,14 @@ class FrozenTensor:
         self.rows = None if rows is None else rows.to(tensor.device)
 
     def project_step(self) -> None:
+        """Restore the values."""
         if self.rows is None:
             self.data.copy_(self.value)
         else:
             self.data.index_copy_(0, self.rows, self.value)
 
     def project_gradient(self) -> None:
+        """Set the gradient of the frozen entries to zero."""
         if self.tensor.grad is not None and self.tensor.grad.is_sparse:
             self.tensor.grad = self.tensor.grad.to_dense()
         if self.tensor.grad is not None:
@@ -109,9 +111,10 @@ class FrozenTensor:
                 self.tensor.grad.index_fill_(0, self.rows, 0.0)
 
     def finalize(self) -> None:
+        """Restore the values."""
         self.project_step()
 
     def moved(self) -> bool:
-        """Whether it is not what is held."""
+        """Return whether the values have changed."""
         now = self.data if self.rows is None else self.data.index_select(0, self.rows)
         return not torch.equal(now, self.value.to(now))
