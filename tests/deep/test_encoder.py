@@ -57,7 +57,7 @@ def test_nothing_is_hooked_or_recorded_afterwards():
     assert all(p.grad is None for p in net.parameters())
 
 
-def test_another_encoder_is_refused():
+def test_another_encoder_raises_an_error():
     net, X = network(), images()
     y = np.arange(30) % 3
     model = rm.ContinualClassifier(features=rm.deep.Encoder(net)).partial_fit(X, y)

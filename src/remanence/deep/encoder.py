@@ -56,7 +56,7 @@ class Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.progress = progress
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Do nothing and return self: the module is frozen."""
+        """Do nothing and return self: the module is frozen, X and y are ignored."""
         return self
 
     def transform(self, X: Any) -> Array:

@@ -1,4 +1,4 @@
-"""Small networks that share nothing but a guard, a loop that trains them, and what old answers have done since."""
+"""Small networks, a guarded training loop, and how far outputs on old inputs have changed."""
 
 import pytest
 

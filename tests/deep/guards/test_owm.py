@@ -149,14 +149,14 @@ def test_what_it_forgets_falls_with_the_damping(network, inputs, learn, moved, a
     assert shifts[1] < 0.1 * shifts[0] and shifts[2] < 0.1 * shifts[1]
 
 
-def test_a_used_up_layer_is_said_to_learn_only_what_the_damping_lets_through(rows):
+def test_a_full_layer_is_reported_to_learn_only_through_the_damping(rows):
     guard = rm.deep.OWM(nn.Linear(4, 2).double(), damping=1e-9)
     with pytest.warns(UserWarning, match=r"every direction of linear.*raise the damping"):
         guard.absorb([rows(50, 4)])
 
 
 @pytest.mark.parametrize("damping", [0.0, -1.0, float("nan"), "much", {"linear": 0}, {"linear": None}, {"none": 1.0}])
-def test_a_damping_that_is_no_positive_number_of_a_layer_is_refused(damping):
+def test_a_damping_that_is_no_positive_number_of_a_layer_raises_an_error(damping):
     with pytest.raises(rm.InputError, match="damping"):
         rm.deep.OWM(nn.Linear(2, 2), damping=damping)
 

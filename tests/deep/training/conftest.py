@@ -1,4 +1,4 @@
-"""Small networks and streams for the training loop, and what it means that two networks are the same."""
+"""Small networks and streams for the training loop, and comparisons of two networks."""
 
 import numpy as np
 import pytest

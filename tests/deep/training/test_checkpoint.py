@@ -1,4 +1,4 @@
-"""A run that was stopped goes on from its checkpoint and ends with the same bits."""
+"""A run that was stopped continues from its checkpoint and ends with identical bits."""
 
 import os
 import subprocess
@@ -148,7 +148,7 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bits(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint", "killed.npz", "whole.npz"]
 
 
-def test_a_damaged_checkpoint_is_refused_and_left_alone(net, labelled, tmp_path):
+def test_a_damaged_checkpoint_raises_an_error_and_left_alone(net, labelled, tmp_path):
     path = tmp_path / "run"
     rm.deep.fit_stream(net(), labelled(), optimizer=adam, checkpoint=path)
     good = path.read_bytes()
@@ -176,7 +176,7 @@ def test_a_damaged_checkpoint_is_refused_and_left_alone(net, labelled, tmp_path)
         ({"guard": 1.0}, "damping=1.0"),
     ],
 )
-def test_the_checkpoint_of_another_run_is_refused_and_says_what_is_different(net, labelled, tmp_path, change, says):
+def test_the_checkpoint_of_another_run_raises_an_error_that_names_the_difference(net, labelled, tmp_path, change, says):
     path = tmp_path / "run"
     stream = labelled()
     rm.deep.fit_stream(net(), stream, optimizer=adam, checkpoint=path)
@@ -194,7 +194,7 @@ def test_the_checkpoint_of_another_run_is_refused_and_says_what_is_different(net
     assert path.read_bytes() == content
 
 
-def test_a_state_that_only_pickle_could_keep_is_refused_at_the_first_save(net, labelled, same, tmp_path):
+def test_a_state_that_requires_pickle_raises_an_error_at_the_first_save(net, labelled, same, tmp_path):
     class Odd(torch.optim.lr_scheduler.StepLR):
         def state_dict(self):
             return {"odd": object}
@@ -216,7 +216,7 @@ def test_a_model_that_starts_elsewhere_goes_on_from_the_checkpoint_all_the_same(
     np.testing.assert_array_equal(a.seconds, b.seconds)
 
 
-def test_labels_in_words_and_memories_of_a_function_are_known_again(net, labelled, same, tmp_path):
+def test_string_labels_and_memories_of_a_function_are_restored(net, labelled, same, tmp_path):
     words = np.array(["ape", "bee", "cow", "dog"])
     stream = [rm.Task(t.name, t.X, words[t.Y], t.X_test, words[t.Y_test]) for t in labelled()]
     models = [net(), net()]

@@ -1,4 +1,4 @@
-"""Training over a stream is what a loop written by hand does, asked by the one task loop."""
+"""Training over a stream equals a hand-written loop."""
 
 import doctest
 
@@ -27,7 +27,7 @@ def by_hand(sgd, model, blocks, loss, epochs, keep=False, scheduler=None):
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_whole_batches_make_the_steps_of_a_loop_written_by_hand(net, labelled, sgd, near, keep):
+def test_full_batches_make_the_steps_of_a_hand_written_loop(net, labelled, sgd, near, keep):
     stream, ours = labelled(), net()
     rm.deep.fit_stream(ours, stream, optimizer=sgd, epochs=7, batch_size=24, keep_optimizer=keep)
     blocks = [(task.X, task.Y) for task in stream]
@@ -85,7 +85,7 @@ def test_the_reported_loss_is_the_mean_over_the_rows_as_they_were_met(net, numbe
     assert fit.losses[0][0] == pytest.approx(sum(met) / 10, rel=1e-12)
 
 
-def test_the_matrix_is_what_the_model_answers_after_each_task(net, labelled, sgd):
+def test_the_matrix_holds_the_errors_of_the_model_after_each_task(net, labelled, sgd):
     stream = labelled(3)
     fit = rm.deep.fit_stream(net(outputs=6), stream, optimizer=sgd, epochs=4, batch_size=8)
     for j in range(4):
@@ -196,7 +196,7 @@ def test_a_fit_prints_what_happened(net, labelled, sgd):
     assert "–" in str(rm.deep.joint(net(), labelled(), optimizer=sgd))
 
 
-def test_the_bar_counts_steps_and_says_where_it_is(net, labelled, sgd, monkeypatch):
+def test_the_progress_bar_counts_steps_and_shows_the_task(net, labelled, sgd, monkeypatch):
     import io
 
     class Terminal(io.StringIO):

@@ -59,13 +59,13 @@ def weights(net: nn.Sequential) -> list[Array]:
 
 
 def vector(net: nn.Module) -> Array:
-    """All parameters end to end, (D,)."""
+    """Return all parameters as one vector (D,)."""
     return np.concatenate([p.detach().numpy().ravel() for p in net.parameters()])
 
 
 @torch.no_grad()
 def inputs_of(net: nn.Sequential, X: Array) -> tuple[list[Array], Array]:
-    """What each layer is given for the inputs X, with the constant one where it has a bias, and the answers."""
+    """Return the inputs of each layer for X, with a constant one if it has a bias, and the network's outputs."""
     found, x = [], torch.from_numpy(X)
     for part in net:
         if isinstance(part, nn.Linear):
@@ -75,9 +75,9 @@ def inputs_of(net: nn.Sequential, X: Array) -> tuple[list[Array], Array]:
 
 
 def jacobian(net: nn.Module, X: Array) -> Array:
-    """The derivatives of every answer by every parameter, (n c, D), by plain backward passes."""
-    answers, parameters = net(torch.from_numpy(X)).flatten(), list(net.parameters())
-    rows = [torch.autograd.grad(a, parameters, retain_graph=True) for a in answers]
+    """Return the derivatives of every output by every parameter, (n c, D), by plain backward passes."""
+    outputs, parameters = net(torch.from_numpy(X)).flatten(), list(net.parameters())
+    rows = [torch.autograd.grad(output, parameters, retain_graph=True) for output in outputs]
     return np.array([np.concatenate([g.numpy().ravel() for g in row]) for row in rows])
 
 
@@ -96,10 +96,10 @@ def train(net: nn.Module, optimizer: torch.optim.Optimizer, task: Task, steps: i
 
 
 def learned_tasks(net: nn.Sequential, guard: Guard, tasks: list[Task], optimizer: str) -> Iterator[Task]:
-    """Learn and absorb task after task; hands out each task when it has been absorbed."""
+    """Learn and absorb task after task; yield each task after it has been absorbed."""
     made = OPTIMIZERS[optimizer](net.parameters())
     for task in tasks:
-        if optimizer == "LBFGS":  # what it knows of the curvature is of the last task
+        if optimizer == "LBFGS":  # its curvature estimate belongs to the last task
             made = OPTIMIZERS[optimizer](net.parameters())
         with quiet():
             with guard.protect(made):
@@ -110,7 +110,7 @@ def learned_tasks(net: nn.Sequential, guard: Guard, tasks: list[Task], optimizer
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """A memory that is full is what some of the data are for, so it need not be announced."""
+    """Suppress warnings about full memories, which some instances cause on purpose."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
@@ -127,7 +127,7 @@ def draw_tasks(rng: Generator, sizes: list[int], inputs: int, outputs: int) -> l
 def guarded_tasks(rng: Generator) -> Iterator[Instance]:
     """Networks of one to three layers, tasks of one sample and of many, every optimizer twice; some memories fill up.
 
-    Training is slow beside everything else that is verified, so there are no more than these.
+    There are only these instances, because training is slow compared with the other claims.
     """
     cases = [([5, 3], [1, 1, 1]), ([6, 5, 2], [1] * 4), ([8, 7, 6, 2], [2, 3, 2]), ([9, 12, 3], [4, 4])]
     cases += [([3, 4, 2], [5, 5])]

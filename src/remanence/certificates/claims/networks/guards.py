@@ -1,10 +1,10 @@
-"""Claims about guards of torch optimizers: GP and OGD keep what networks answer, OWM keeps it softly.
+"""Claims about guards of torch optimizers: GP and OGD keep the outputs of networks, OWM keeps them approximately.
 
-    Θ ← Θ + PΔ,   Δ the optimizer's own step, projected last                 (GP)     P off the inputs of old tasks
+    Θ ← Θ + PΔ,   Δ the optimizer's own step, projected last                 (GP)     P: off the inputs of old tasks
     Θ ← Θ + αΦΔ,  Φ = (αI + Σ xxᵀ)⁻¹                                         (OWM)
-    θ ← θ + (I − UUᵀ)Δ,  all parameters together                             (OGD)    U: gradients of old answers
+    θ ← θ + (I − UUᵀ)Δ,  all parameters together                             (OGD)    U: gradients of old outputs
 
-These run the guards of `remanence.deep` on small networks; tasks have one sample or many, steps come from several
+The guards of `remanence.deep` are run on small networks; tasks have one sample or many, and steps are made by several
 optimizers, with momentum, decay and line searches.
 """
 
@@ -36,22 +36,22 @@ from remanence.deep import OWM, GradientProjection
 from remanence.methods import OGD, RLS
 from remanence.methods.protocol import Method
 
-FAINT = 64  # a direction is taken for rounding below this many units of the inputs' length, see memory/subspace.py
+ROUNDING_FLOOR = 64  # directions below this many units of rounding count as rounding, see memory/subspace.py
 
 
 def roundings(layers: list[Array], tasks: list[Task]) -> int:
-    """How many roundings an answer goes through, layer after layer, and what the memories take for rounding."""
+    """Number of roundings that an output goes through in all layers, including what the memories treat as rounding."""
     widest, rows = max(max(layer.shape) for layer in layers), max(len(X) for X, _ in tasks)
-    return operations(len(tasks) * len(layers), widest) + 2 * FAINT * len(tasks) * len(layers) * rows
+    return operations(len(tasks) * len(layers), widest) + 2 * ROUNDING_FLOOR * len(tasks) * len(layers) * rows
 
 
 def magnification(layers: list[Array]) -> float:
-    """How much the layers may magnify an error made in the first of them; tanh does not."""
+    """Bound on how much the layers amplify an error made in the first of them; tanh does not amplify."""
     return float(np.prod([max(1.0, float(np.linalg.norm(layer, 2))) for layer in layers]))
 
 
 @claim(
-    "A guarded network gives old inputs the same features in every layer for ever, whatever optimizer makes the steps",
+    "A guarded network keeps the features of old inputs in every layer, with any optimizer and any number of steps",
     source="Theorem 6",
     instances=guarded_tasks,
     conditions=("the step is projected, and last", "biases are weights on a constant one"),
@@ -59,7 +59,7 @@ def magnification(layers: list[Array]) -> float:
 def guarded_networks_keep_old_features(
     layers: list[Array], tasks: list[Task], optimizer: str, guard: MakeGuard = GradientProjection
 ) -> Evidence:
-    """The inputs of every layer and the answers, for all old tasks, after every later task."""
+    """Compare the inputs of every layer and the outputs, for all old tasks, after every later task."""
     net = network(layers)
     kept: list[tuple[Array, list[Array]]] = []
     worst, kappa = 0.0, 1.0
@@ -74,12 +74,12 @@ def guarded_networks_keep_old_features(
 
 
 def _everything(net: Any, X: Array) -> list[Array]:
-    inputs, answers = inputs_of(net, X)
-    return [*inputs, answers]
+    inputs, outputs = inputs_of(net, X)
+    return [*inputs, outputs]
 
 
 def few_stepped_streams(rng: Generator) -> Iterator[Instance]:
-    """The hard ones and some random ones; each sample is a task of its own."""
+    """The hard streams and some random ones; each sample is a task of its own."""
     return islice(stepped_streams(rng), 8)
 
 
@@ -88,31 +88,31 @@ def few_stepped_streams(rng: Generator) -> Iterator[Instance]:
     source="(GP), one layer",
     instances=few_stepped_streams,
     edge=("GP", "OGD"),
-    conditions=("one sample a task", "steps of any size and sign"),
+    conditions=("one sample per task", "steps of any size and sign"),
 )
 def guard_of_one_layer_is_ogd(
     X: Array, Y: Array, given: list[float], guard: MakeGuard = GradientProjection, method: Method[Any] | None = None
 ) -> Evidence:
-    """Steps of length one on the loss times γ, which may be negative, against OGD with the same steps."""
+    """Compare steps of length one on the loss times γ, which may be negative, with OGD with the same steps."""
     net = network([np.zeros((X.shape[1], Y.shape[1]))], bias=False)
-    keeper, optimizer = guard(net), torch.optim.SGD(net.parameters(), lr=1.0)
+    guarding, optimizer = guard(net), torch.optim.SGD(net.parameters(), lr=1.0)
     for i, step in enumerate(given):
         x, y = (torch.from_numpy(part[i : i + 1]) for part in (X, Y))
         with quiet():
-            with keeper.protect(optimizer):
+            with guarding.protect(optimizer):
                 optimizer.zero_grad()
                 (step * (y - net(x)).square().sum() / 2).backward()
                 optimizer.step()
-            keeper.absorb([x])
+            guarding.absorb([x])
     path = walked(method or OGD(given), X, Y)
     growth = float(np.prod([max(1.0, abs(1 - step)) for step in given]))
     kappa, size = max(growth, condition(X)), largest(np.linalg.norm(path, axis=1))
     off = difference(weights(net)[0], path[-1], size)
-    return within(off, kappa, operations(*X.shape) + 2 * FAINT * len(X), "growth or cond")
+    return within(off, kappa, operations(*X.shape) + 2 * ROUNDING_FLOOR * len(X), "growth or cond")
 
 
 def weakly_guarded_tasks(rng: Generator) -> Iterator[Instance]:
-    """The same with an energy below one: from nearly all directions to hardly any."""
+    """The same tasks with an energy below one: from nearly all directions to very few."""
     for i, data in enumerate(guarded_tasks(rng)):
         yield data | {"energy": (0.999, 0.9, 0.5, 0.1)[i % 4]}
 
@@ -121,40 +121,40 @@ MakeWeakGuard = Callable[..., Any]
 
 
 @claim(
-    "The drift that a guard reports is how far each layer's answers on all it absorbed have moved",
+    "The drift that a guard reports is the change of each layer's outputs on everything it absorbed",
     source="completes Theorem 6, low-rank GP",
     instances=weakly_guarded_tasks,
-    conditions=("energy below 1", "root mean square, relative to the answers"),
+    conditions=("energy below 1", "root mean square, relative to the outputs"),
 )
 def reported_drift_is_measured_drift(
     layers: list[Array], tasks: list[Task], optimizer: str, energy: float, guard: MakeWeakGuard = GradientProjection
 ) -> Evidence:
-    """The report, which needs no stored data, beside the answers to all inputs of each layer as it got them."""
+    """Compare the report, which needs no stored data, with the outputs on all inputs of each layer."""
     net = network(layers)
-    keeper = guard(net, energy)
-    seen = [(weights(net), inputs_of(net, X)[0]) for X, _ in learned_tasks(net, keeper, tasks, optimizer)]
+    guarding = guard(net, energy)
+    seen = [(weights(net), inputs_of(net, X)[0]) for X, _ in learned_tasks(net, guarding, tasks, optimizer)]
     evidence = []
-    for i, (now, report) in enumerate(zip(weights(net), keeper.report().layers, strict=True)):
+    for i, (now, report) in enumerate(zip(weights(net), guarding.report().layers, strict=True)):
         moved = sum(float(((inputs[i] @ (now - then[i])) ** 2).sum()) for then, inputs in seen)
-        answers = sum(float(((inputs[i] @ then[i]) ** 2).sum()) for then, inputs in seen)
+        outputs = sum(float(((inputs[i] @ then[i]) ** 2).sum()) for then, inputs in seen)
         length = float(np.sqrt(sum((inputs[i] ** 2).sum() for _, inputs in seen)))
-        kappa = length * float(np.linalg.norm(now) + max(np.linalg.norm(then[i]) for then, _ in seen)) / answers**0.5
-        off = abs(report.drift - (moved / answers) ** 0.5)
-        evidence.append(within(off, kappa, roundings(layers, tasks), "lengths over answers", f"energy {energy:g}"))
+        kappa = length * float(np.linalg.norm(now) + max(np.linalg.norm(then[i]) for then, _ in seen)) / outputs**0.5
+        off = abs(report.drift - (moved / outputs) ** 0.5)
+        evidence.append(within(off, kappa, roundings(layers, tasks), "lengths over outputs", f"energy {energy:g}"))
     return weakest(evidence)
 
 
 @claim(
-    "A guard that keeps a share e of the energy lets the answers to a task move by at most √(1 − e) ‖inputs‖ ‖ΔΘ‖",
+    "With a share e of the energy protected, the outputs of a task change by at most √(1 − e) ‖inputs‖ ‖ΔΘ‖",
     source="completes Theorem 6, low-rank GP",
     kind="bound",
     instances=weakly_guarded_tasks,
-    conditions=("layer by layer, on the inputs it was given", "any optimizer"),
+    conditions=("layer by layer, on the inputs of the layer", "any optimizer"),
 )
 def weak_guards_bound_what_is_forgotten(
     layers: list[Array], tasks: list[Task], optimizer: str, energy: float, guard: MakeWeakGuard = GradientProjection
 ) -> Evidence:
-    """For every task and layer: what its answers moved since, against the change of the layer since."""
+    """For every task and layer, compare the change of its outputs with the change of the layer."""
     net = network(layers)
     seen = [(weights(net), inputs_of(net, X)[0]) for X, _ in learned_tasks(net, guard(net, energy), tasks, optimizer)]
     sides = []
@@ -168,7 +168,7 @@ def weak_guards_bound_what_is_forgotten(
 
 
 def softly_guarded_moves(rng: Generator) -> Iterator[Instance]:
-    """Tasks of a few inputs, a direction to move in for each, and a damping from strong to faint."""
+    """Tasks of a few inputs, a step direction for each, and a damping from strong to weak."""
     cases = [unit_rows(rng, 6, 4), graded_rows(rng, 6, 8, 1e2), unit_rows(rng, 9, 12)]
     while True:
         for X in cases:
@@ -178,15 +178,15 @@ def softly_guarded_moves(rng: Generator) -> Iterator[Instance]:
 
 
 def faintly_damped_moves(rng: Generator) -> Iterator[Instance]:
-    """The same with a damping that is nearly nothing."""
+    """The same with a damping close to zero."""
     for data in softly_guarded_moves(rng):
         yield data | {"damping": float(10 ** rng.uniform(-12, -6))}
 
 
-def _moved(keeper: MakeGuard, tasks: list[Array], moves: list[Array]) -> Array:
-    """Θ of one layer after a step along −Δ before each task is absorbed."""
+def _moved(make_guard: MakeGuard, tasks: list[Array], moves: list[Array]) -> Array:
+    """Return Θ of one layer after a step along −Δ before each task is absorbed."""
     net = network([np.zeros_like(moves[0])], bias=False)
-    guard, optimizer = keeper(net), torch.optim.SGD(net.parameters(), lr=1.0)
+    guard, optimizer = make_guard(net), torch.optim.SGD(net.parameters(), lr=1.0)
     for X, move in zip(tasks, moves, strict=True):
         net[0].weight.grad = torch.from_numpy(move.T.copy())
         with quiet():
@@ -202,7 +202,7 @@ def _moved(keeper: MakeGuard, tasks: list[Array], moves: list[Array]) -> Array:
     kind="bound",
     instances=faintly_damped_moves,
     edge=("GP", "OWM"),
-    conditions=("one layer, any directions", "‖Θ − Θ'‖ ≤ Σ ‖Δ‖ α/(σ² + α), σ the faintest input direction"),
+    conditions=("one layer, any directions", "‖Θ − Θ'‖ ≤ Σ ‖Δ‖ α/(σ² + α), σ the weakest input direction"),
 )
 def owm_tends_to_gp(
     tasks: list[Array],
@@ -211,20 +211,22 @@ def owm_tends_to_gp(
     soft: MakeWeakGuard = OWM,
     hard: MakeGuard = GradientProjection,
 ) -> Evidence:
-    """The layer after the same directions under both guards."""
+    """Compare the layer after the same steps under both guards."""
     apart = difference(_moved(lambda net: soft(net, damping), tasks, moves), _moved(hard, tasks, moves), 1.0)
     limit, size = 0.0, float(sum(np.linalg.norm(move) for move in moves))
     for t in range(1, len(tasks)):
         s = np.linalg.svd(np.vstack(tasks[:t]), compute_uv=False)
-        faintest = float(s[s > 1e-9 * s[0]][-1])
-        limit += float(np.linalg.norm(moves[t])) * damping / (faintest**2 + damping)
+        weakest_direction = float(s[s > 1e-9 * s[0]][-1])
+        limit += float(np.linalg.norm(moves[t])) * damping / (weakest_direction**2 + damping)
     rows, d = sum(map(len, tasks)), tasks[0].shape[1]
     kappa = condition(np.vstack(tasks)) * size
-    return Evidence(apart, limit + rounding(kappa, operations(rows, d) + 2 * FAINT * rows), (f"α = {damping:g}",))
+    return Evidence(
+        apart, limit + rounding(kappa, operations(rows, d) + 2 * ROUNDING_FLOOR * rows), (f"α = {damping:g}",)
+    )
 
 
 @claim(
-    "What OWM lets through of a step is αΦ times it, Φ that of RLS with the ridge α",
+    "OWM multiplies each step by αΦ, Φ being that of RLS with the ridge α",
     source="OWM and layer-wise RLS",
     instances=softly_guarded_moves,
     edge=("RLS", "OWM"),
@@ -233,7 +235,7 @@ def owm_tends_to_gp(
 def owm_lets_through_the_phi_of_rls(
     tasks: list[Array], moves: list[Array], damping: float, guard: MakeWeakGuard = OWM, method: RLS | None = None
 ) -> Evidence:
-    """The sum of what passed of all directions, against Φ read off the predictive variances of RLS."""
+    """Compare the sum of all projected steps with Φ computed from the predictive variances of RLS."""
     found = _moved(lambda net: guard(net, damping), tasks, moves)
     rls, allowed = method or RLS(damping), 0.0
     expected, size = -moves[0], float(sum(np.linalg.norm(move) for move in moves))

@@ -1,7 +1,7 @@
-"""Claims about hard memory beyond linear models: GP layer by layer, and ICL on linearised tasks; no torch needed.
+"""Claims about hard memory beyond linear models: GP in every layer, and ICL on linearized tasks; no torch needed.
 
     Θ_ℓ ← Θ_ℓ + P^{ℓ−1}Δ_ℓ  with any Δ_ℓ, projected last          (GP)    old features of every layer stay
-    f̃_i(θ) = f_i(θ^{i−1}) + ∇f_i(θ^{i−1})ᵀ(θ − θ^{i−1}) = y_i      (N1)    the equations linearised ICL meets
+    f̃_i(θ) = f_i(θ^{i−1}) + ∇f_i(θ^{i−1})ᵀ(θ − θ^{i−1}) = y_i      (N1)    the equations that linearized ICL satisfies
 
 The memory is the one `remanence.deep` uses; the networks here are small and made of NumPy arrays.
 """
@@ -33,7 +33,7 @@ from remanence.methods.protocol import Method
 def gp_of_one_layer_is_ogd(
     X: Array, Y: Array, given: list[float], memory: Subspace | None = None, method: Method[Any] | None = None
 ) -> Evidence:
-    """Gradient steps projected off the inputs seen before, against OGD with the same steps."""
+    """Compare gradient steps projected off the inputs seen before with OGD with the same steps."""
     past, theta = memory or nothing(X.shape[1], X), np.zeros((X.shape[1], Y.shape[1]))
     for x, y, step in zip(X, Y, given, strict=True):
         theta = theta + step * past.away(np.outer(x, y - x @ theta))
@@ -58,7 +58,7 @@ def _network(rng: Generator, widths: list[int], tasks: int) -> Instance:
 
 
 @claim(
-    "Layers projected off the features of earlier samples give those samples the same features for ever",
+    "Layers projected off the features of earlier samples keep those features",
     source="Theorem 6",
     instances=networks,
     conditions=("any directions Δ, projected last", "no bias", "features stored after the task's own update"),
@@ -66,10 +66,10 @@ def _network(rng: Generator, widths: list[int], tasks: int) -> Instance:
 def projected_layers_keep_old_features(
     X: Array, moves: list[list[Array]], memory: Callable[[int, Array], Subspace] = nothing
 ) -> Evidence:
-    """A tanh network moved by arbitrary directions, one task after another: all layers' features of all old samples."""
+    """Change a tanh network by arbitrary steps and compare the features of all old samples in all layers."""
     layers = [np.zeros_like(move) for move in moves[0]]
     past = [memory(len(layer), layer) for layer in layers]
-    kept: list[list[Array]] = []  # the features of sample i in every layer, as they were after its own task
+    kept: list[list[Array]] = []  # the features of sample i in every layer, right after its own task
     worst, kappa = 0.0, 1.0
     for x, directions in zip(X, moves, strict=True):
         layers = [layer + m.away(move) for layer, m, move in zip(layers, past, directions, strict=True)]
@@ -109,15 +109,15 @@ def _nonlinear(rng: Generator, tasks: int, d: int) -> Instance:
 
 
 @claim(
-    "Linearised ICL meets every linearised answer so far and stays nearest to its start",
-    source="Section APA, linearisation",
+    "Linearized ICL satisfies every linearized equation so far and stays nearest to its start",
+    source="Section APA, linearization",
     instances=nonlinear_tasks,
     conditions=("y_t = s + sin(s)/2, s = x_tᵀθ*", "independent gradients"),
 )
 def linearised_icl_meets_every_linearised_answer(
     X: Array, y: Array, start: Array, method: Method[Any] | None = None
 ) -> Evidence:
-    """θ^T against the solution nearest to θ⁰ of all linear equations met on the way."""
+    """Compare θ^T with the solution nearest to θ⁰ of all linear equations so far."""
 
     def observing(x: Array) -> Callable[[Array], Array]:
         return lambda theta: x @ theta + np.sin(x @ theta) / 2
@@ -132,5 +132,5 @@ def linearised_icl_meets_every_linearised_answer(
     targets = y - values + np.einsum("td,td->t", J, run.path[:-1])
     nearest = min_norm(J, targets[:, None], start[:, None])[:, 0]
     size = float(np.linalg.norm(nearest) + np.linalg.norm(run.path, axis=1).max())
-    kappa = condition(J) ** 2  # the equations need not have a solution of modest size
+    kappa = condition(J) ** 2  # the solution of the equations may be large
     return within(difference(run.theta, nearest, size), kappa, operations(*X.shape), "cond² of the gradients")

@@ -1,8 +1,8 @@
-"""Claims about OGD as a guard of torch optimizers: old answers stay to first order, whatever the network is.
+"""Claims about OGD as a guard of torch optimizers: old outputs are kept to first order, for any network.
 
-θ ← θ + (I − UUᵀ)Δ        (OGD)   U: the gradients of all old answers, Δ the optimizer's own step
-J_i(θ^t − θ^i) = 0        (F1)    for every old task i, J_i the derivatives of its answers at θ^i
-‖G Δ‖ ≤ √dropped ‖Δ‖      (F2)    G: all gradients seen, where the memory has no room for all of them
+θ ← θ + (I − UUᵀ)Δ        (OGD)   U: the gradients of all old outputs, Δ the optimizer's own step
+J_i(θ^t − θ^i) = 0        (F1)    for every old task i, J_i the derivatives of its outputs at θ^i
+‖G Δ‖ ≤ √dropped ‖Δ‖      (F2)    G: all gradients seen, if the memory has no room for all of them
 """
 
 from collections.abc import Callable, Iterator
@@ -38,13 +38,13 @@ from remanence.deep import OGD
 def sizeable_tasks(rng: Generator) -> Iterator[Instance]:
     """Networks and tasks that leave some directions free."""
     for data in guarded_tasks(rng):
-        answers = sum(Y.size for _, Y in data["tasks"])
-        if answers < sum(layer.size for layer in data["layers"]):
+        outputs = sum(Y.size for _, Y in data["tasks"])
+        if outputs < sum(layer.size for layer in data["layers"]):
             yield data
 
 
 @claim(
-    "Guarded by OGD, no network moves an old answer to first order, whatever optimizer makes the steps",
+    "Guarded by OGD, a network keeps its old outputs to first order, with any optimizer",
     source="(OGD), for networks",
     instances=sizeable_tasks,
     conditions=("J(θ' − θ) = 0 with J, θ after the old task", "any number of steps"),
@@ -52,7 +52,7 @@ def sizeable_tasks(rng: Generator) -> Iterator[Instance]:
 def ogd_moves_no_old_answer_to_first_order(
     layers: list[Array], tasks: list[Task], optimizer: str, guard: MakeGuard = OGD
 ) -> Evidence:
-    """The derivatives of all old answers, where they were absorbed, times the way gone since (F1), after every task."""
+    """Multiply the derivatives of all old outputs by the change of θ since they were absorbed (F1)."""
     net = network(layers)
     kept: list[tuple[Array, Array]] = []
     worst = 0.0
@@ -67,34 +67,34 @@ def ogd_moves_no_old_answer_to_first_order(
 
 
 @claim(
-    "Guarded by OGD, a model that is linear in its parameters keeps every old answer",
+    "Guarded by OGD, a model that is linear in its parameters keeps every old output",
     source="(OGD)",
     instances=sizeable_tasks,
-    conditions=("only the last layer may move", "any optimizer, any number of steps"),
+    conditions=("only the last layer is trained", "any optimizer, any number of steps"),
 )
 def ogd_keeps_the_answers_of_linear_models(
     layers: list[Array], tasks: list[Task], optimizer: str, guard: MakeGuard = OGD
 ) -> Evidence:
-    """The answers to all old tasks after every later one."""
+    """Compare the outputs of all old tasks after every later one."""
     net = network(layers)
     net[:-1].requires_grad_(False)
     kept: list[tuple[Array, Array]] = []
     worst = size = 0.0
     for X, _ in learned_tasks(net, guard(net), tasks, optimizer):
-        answers = [_answers(net, old) - then for old, then in kept]
-        worst = max([worst, *map(largest, answers)])
-        kept.append((X, _answers(net, X)))
+        changes = [_outputs(net, old) - then for old, then in kept]
+        worst = max([worst, *map(largest, changes)])
+        kept.append((X, _outputs(net, X)))
         size = max(size, float(np.linalg.norm(inputs_of(net, X)[0][-1]) * np.linalg.norm(weights(net)[-1])))
     rows = sum(Y.size for _, Y in tasks)
     return Evidence(worst / size, rounding(1.0, operations(rows, layers[-1].size)), (optimizer,))
 
 
-def _answers(net: Any, X: Array) -> Array:
+def _outputs(net: Any, X: Array) -> Array:
     return np.asarray(net(torch.from_numpy(X)).detach().numpy())
 
 
 def two_layers(rng: Generator) -> Iterator[Instance]:
-    """Two linear layers without biases, inputs that do not use every direction, and steps from small to large."""
+    """Two linear layers without biases, inputs that do not use every direction, and few to many steps."""
     names = list(OPTIMIZERS)
     while True:
         for i, name in enumerate(names):
@@ -108,30 +108,30 @@ def two_layers(rng: Generator) -> Iterator[Instance]:
 
 
 @claim(
-    "Guarded by OGD, two linear layers move an old answer by xΔ₁Δ₂ alone: with the square of the way gone",
+    "Guarded by OGD, two linear layers change an old output by xΔ₁Δ₂ only: quadratically in the distance",
     source="(OGD), for networks",
     instances=two_layers,
-    conditions=("Δ₁, Δ₂ the changes of the layers since the answer was absorbed",),
+    conditions=("Δ₁, Δ₂ the changes of the layers since the output was absorbed",),
 )
 def ogd_moves_two_layers_by_the_square(
     layers: list[Array], tasks: list[Task], optimizer: str, steps: int, guard: MakeGuard = OGD
 ) -> Evidence:
-    """What an old answer moved, against the product of both changes: f is linear in each layer, so no more is left."""
+    """Compare the change of an old output with the product of both changes: f is linear in each layer."""
     net = network(layers, bias=False)
     del net[1]  # no tanh
     (old, _), task = tasks
-    keeper, made = guard(net), OPTIMIZERS[optimizer](net.parameters())
+    guarding, made = guard(net), OPTIMIZERS[optimizer](net.parameters())
     with quiet():
-        keeper.absorb([torch.from_numpy(old)])
-        before, then = _answers(net, old), weights(net)
-        with keeper.protect(made):
+        guarding.absorb([torch.from_numpy(old)])
+        before, then = _outputs(net, old), weights(net)
+        with guarding.protect(made):
             train(net, made, task, steps)
     first, second = (now - was for now, was in zip(weights(net), then, strict=True))
     spans = [float(np.linalg.norm(a) + np.linalg.norm(b)) for a, b in zip(weights(net), then, strict=True)]
     size = float(np.linalg.norm(old)) * spans[0] * spans[1]
-    off = float(np.linalg.norm(_answers(net, old) - before - old @ first @ second)) / size
+    off = float(np.linalg.norm(_outputs(net, old) - before - old @ first @ second)) / size
     share = float(np.linalg.norm(old @ first @ second)) / size
-    given = (optimizer, f"the square is {share:.0e} of the answer's size")
+    given = (optimizer, f"the quadratic term is {share:.0e} of the output's size")
     return Evidence(off, rounding(1.0, operations(before.size, len(vector(net)))), given)
 
 
@@ -146,7 +146,7 @@ def crowded_tasks(rng: Generator) -> Iterator[Instance]:
 
 
 @claim(
-    "What OGD's memory lets go bounds how far old answers move: by at most √dropped ‖Δ‖ in all",
+    "What OGD's memory discards bounds the change of old outputs: at most √dropped ‖Δ‖ in total",
     source="completes (OGD), bounded memory",
     kind="bound",
     instances=crowded_tasks,
@@ -155,19 +155,19 @@ def crowded_tasks(rng: Generator) -> Iterator[Instance]:
 def ogd_bounds_what_a_full_memory_forgets(
     layers: list[Array], tasks: list[Task], optimizer: str, rank: int, guard: Callable[..., Any] = OGD
 ) -> Evidence:
-    """The way gone and the answers moved while one more task is learned with all the others absorbed (F2)."""
+    """Compare the change of θ with the change of the outputs while one more task is learned (F2)."""
     net = network(layers)
-    keeper = guard(net, rank)
-    for _ in learned_tasks(net, keeper, tasks[:-1], optimizer):
+    guarding = guard(net, rank)
+    for _ in learned_tasks(net, guarding, tasks[:-1], optimizer):
         pass
     old = np.vstack([X for X, _ in tasks[:-1]])
-    before, start = _answers(net, old), vector(net)
+    before, start = _outputs(net, old), vector(net)
     made = OPTIMIZERS[optimizer](net.parameters())
-    with quiet(), keeper.protect(made):
+    with quiet(), guarding.protect(made):
         train(net, made, tasks[-1])
-    way = float(np.linalg.norm(vector(net) - start))
+    distance = float(np.linalg.norm(vector(net) - start))
     length = float(np.sqrt(((old**2).sum() + len(old)) * before.shape[1]))  # of all gradients together
     lost = rounding(1.0, operations(before.size, len(start)))
-    limit = (keeper.report().dropped + lost * length**2) ** 0.5 * way
-    moved = float(np.linalg.norm(_answers(net, old) - before))
+    limit = (guarding.report().dropped + lost * length**2) ** 0.5 * distance
+    moved = float(np.linalg.norm(_outputs(net, old) - before))
     return tightest([(moved, limit)], lost * length * float(np.linalg.norm(start)), f"room for {rank}", optimizer)

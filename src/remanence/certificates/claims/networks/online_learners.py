@@ -1,10 +1,10 @@
-"""Claims about networks that learn online with a soft memory: EBP, linearised RLS and the extended Kalman filter.
+"""Claims about networks that learn online with a soft memory: EBP, linearized RLS and the extended Kalman filter.
 
-    Θ ← Θ + Φ a gᵀ,  Φ = (λI + Σ aaᵀ)⁻¹ with the new input a                 (EBP)   g: what back-propagation asks
-    θ ← θ + K(y − f(x; θ)),  J = ∂f(x; θ)/∂θ in the place of x               (EKF)
+    Θ ← Θ + Φ a gᵀ,  Φ = (λI + Σ aaᵀ)⁻¹ with the new input a                 (EBP)   g: back-propagated error
+    θ ← θ + K(y − f(x; θ)),  J = ∂f(x; θ)/∂θ in place of x                   (EKF)
 
-On one linear layer each is the method it comes from; on networks they are compared with each other and with the
-equations they were made to solve.
+On one linear layer each is the method it generalizes; on networks they are compared with each other and with the
+equations they solve.
 """
 
 from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ def _cuts(rows: int) -> list[slice]:
 
 
 def _is_rls(learner: Any, net: Any, X: Array, Y: Array, ridge: float, forget: float) -> Evidence:
-    """A learner of one layer, batch by batch, beside RLS row by row."""
+    """Compare a learner of one layer, batch by batch, with RLS row by row."""
     path, found = walked(RLS(ridge, forget), X, Y), []
     for cut in _cuts(len(X)):
         learner.step(X[cut], Y[cut])
@@ -77,8 +77,8 @@ def ebp_of_one_layer_is_rls(
 
 
 @claim(
-    "Linearised RLS of a network with one linear layer is RLS",
-    source="linearised RLS",
+    "Linearized RLS of a network with one linear layer is RLS",
+    source="linearized RLS",
     instances=noisy_streams,
     edge=("Linearized RLS", "RLS"),
     conditions=("cut into batches anywhere", "β < 1, β = 1 and β > 1"),
@@ -92,7 +92,7 @@ def linearised_rls_of_one_layer_is_rls(
 
 
 def remembering_networks(rng: Generator) -> Iterator[Instance]:
-    """Networks of one to three layers, inputs they remember, and one new sample; from firm to faint ridges."""
+    """Networks of one to three layers, inputs they remember, and one new sample; from large to small ridges."""
     while True:
         for depth in (1, 2, 3):
             widths = rng.integers(1, 6, depth + 1).tolist()
@@ -111,7 +111,7 @@ def remembering_networks(rng: Generator) -> Iterator[Instance]:
 def ebp_is_owm_with_a_step(
     layers: list[Array], X: Array, x: Array, y: Array, ridge: float = 1.0, learner: Learner = EBP, guard: Learner = OWM
 ) -> Evidence:
-    """The two networks after the step; answers that are right already teach EBP the inputs and move nothing."""
+    """Compare the two networks after the step; targets equal to the outputs teach EBP the inputs and change nothing."""
     one, two = network(layers), network(layers)
     ebp = learner(one, ridge, 1.0)
     ebp.step(X, inputs_of(one, X)[1])
@@ -142,7 +142,7 @@ def ebp_is_owm_with_a_step(
 
 
 def _length(parameters: list[Any]) -> float:
-    """The length of the gradient: what is taken back of a stride costs digits of the stride."""
+    """The length of the gradient: subtracting part of a step loses digits relative to the whole step."""
     return float(np.sqrt(sum(float(p.grad.square().sum()) for p in parameters)))
 
 
@@ -160,8 +160,8 @@ def curved_networks(rng: Generator) -> Iterator[Instance]:
 
 
 @claim(
-    "Linearised RLS of a network is its extended Kalman filter without drift",
-    source="linearised RLS and extensions of KF",
+    "Linearized RLS of a network is its extended Kalman filter without drift",
+    source="linearized RLS and extensions of KF",
     instances=curved_networks,
     edge=("EKF", "Linearized RLS"),
     conditions=("Q = 0", "R = 1", "β = 1", "each step from the same weights"),
@@ -169,7 +169,7 @@ def curved_networks(rng: Generator) -> Iterator[Instance]:
 def linearised_rls_of_networks_is_their_extended_filter(
     layers: list[Array], tasks: list[Task], ridge: float, learner: Learner = LinearizedRLS, other: Learner = EKF
 ) -> Evidence:
-    """The weights after every batch; the memories, one of information and one of covariance, are each learner's own."""
+    """Compare the weights after every batch; one memory stores information, the other a covariance."""
     one, two = network(layers), network(layers)
     rls, ekf = learner(one, ridge), other(two, noise=1.0, drift=0.0, ridge=ridge)
     rows, found = [np.sqrt(ridge) * np.eye(len(vector(one)))], []
@@ -189,7 +189,7 @@ def linearised_rls_of_networks_is_their_extended_filter(
 
 
 def drifting_tasks(rng: Generator) -> Iterator[Instance]:
-    """Tasks of different length, drift of none, some, or one number a feature, noise from small to large."""
+    """Tasks of different lengths, with no drift, some drift or one number per feature, and small to large noise."""
     while True:
         d = int(rng.integers(1, 5))
         for drift in (0.0, 0.3, tuple(rng.uniform(0, 1, d))):
@@ -203,12 +203,12 @@ def drifting_tasks(rng: Generator) -> Iterator[Instance]:
     source="extensions of KF",
     instances=drifting_tasks,
     edge=("EKF", "KF"),
-    conditions=("one batch a task", "drift before every task but the first"),
+    conditions=("one batch per task", "drift before every task but the first"),
 )
 def extended_filter_of_one_layer_is_the_filter(
     tasks: list[Task], drift: Any, noise: float, ridge: float, learner: Learner = EKF
 ) -> Evidence:
-    """The weights after every task, beside the filter as a streaming method."""
+    """Compare the weights after every task with the filter as a streaming method."""
     d = tasks[0][0].shape[1]
     net = one_layer(*tasks[0])
     ekf, method = learner(net, noise=noise, drift=drift, ridge=ridge), Kalman(drift, noise, ridge)
@@ -220,5 +220,5 @@ def extended_filter_of_one_layer_is_the_filter(
         state = method.update(state, X, Y)
         joint = JointGaussian(model, [y[:, 0] for _, y in tasks], t)
         off = difference(weights(net)[0], np.asarray(method.weights(state)), joint.reach)
-        found.append(Evidence(off, joint.allowed(), (f"condition of the answers {joint.condition:.0e}",)))
+        found.append(Evidence(off, joint.allowed(), (f"condition of the outputs {joint.condition:.0e}",)))
     return weakest(found)

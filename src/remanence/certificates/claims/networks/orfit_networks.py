@@ -1,4 +1,4 @@
-"""Claims about ORFit of networks: one pass, every sample met to first order, past answers left alone.
+"""Claims about ORFit of networks: one pass, every sample fitted to first order, earlier outputs kept.
 
 θ ← θ + J̄⁺(y − f(x; θ)),    J̄ = J(I − UUᵀ),    J = ∂f(x; θ)/∂θ            (ORFit)   U: all J so far
 """
@@ -39,7 +39,7 @@ Learner = Callable[..., Any]
 def orfit_of_one_layer_is_icl(
     X: Array, Y: Array, learner: Learner = ORFit, method: Method[Any] | None = None
 ) -> Evidence:
-    """The weights after every sample."""
+    """Compare the weights after every sample."""
     net = network([np.zeros((X.shape[1], Y.shape[1]))], bias=False)
     orfit, path = learner(net), [weights(net)[0]]
     for t in range(len(X)):
@@ -51,7 +51,7 @@ def orfit_of_one_layer_is_icl(
 
 
 def fitted_networks(rng: Generator) -> Iterator[Instance]:
-    """Networks with more parameters than answers, one sample a step."""
+    """Networks with more parameters than outputs to fit, one sample per step."""
     while True:
         for widths, n in (([3, 4, 1], 6), ([2, 5, 2], 4), ([4, 3, 3, 2], 5)):
             X, Y = draw_tasks(rng, [n], widths[0], widths[-1])[0]
@@ -59,7 +59,7 @@ def fitted_networks(rng: Generator) -> Iterator[Instance]:
 
 
 @claim(
-    "A step of ORFit answers its sample to first order and moves no earlier linearised answer",
+    "A step of ORFit fits its sample to first order and changes no earlier linearized output",
     source="(ORFit), for networks",
     instances=fitted_networks,
     conditions=("f + JΔ = y for the sample, J_iΔ = 0 for all before", "independent derivatives"),
@@ -67,7 +67,7 @@ def fitted_networks(rng: Generator) -> Iterator[Instance]:
 def orfit_meets_each_sample_to_first_order(
     layers: list[Array], X: Array, Y: Array, learner: Learner = ORFit
 ) -> Evidence:
-    """The derivatives of all samples so far, each where it was learned, times the step that was taken."""
+    """Multiply the derivatives of all samples so far, each where it was learned, by the step."""
     net = network(layers)
     orfit, seen = learner(net), np.zeros((0, len(vector(net))))
     worst = []
@@ -77,8 +77,8 @@ def orfit_meets_each_sample_to_first_order(
         orfit.step(x, y)
         step = vector(net) - before
         seen = np.vstack([seen, J])
-        asked = np.concatenate([np.zeros(len(seen) - len(J)), missed])
+        wanted = np.concatenate([np.zeros(len(seen) - len(J)), missed])
         size = float(np.linalg.norm(seen) * (np.linalg.norm(before) + np.linalg.norm(step)) + np.linalg.norm(missed))
-        worst.append(float(np.linalg.norm(seen @ step - asked)) / size)
+        worst.append(float(np.linalg.norm(seen @ step - wanted)) / size)
     unit = seen / np.linalg.norm(seen, axis=1, keepdims=True)
     return within(max(worst), condition(unit), operations(*seen.shape), "condition of the derivatives")

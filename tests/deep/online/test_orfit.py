@@ -1,4 +1,4 @@
-"""ORFit of networks: ICL where the network is linear, and the smallest step on the linearised constraints elsewhere."""
+"""ORFit of networks: ICL for a linear network, the smallest step on the linearized constraints in general."""
 
 import copy
 
@@ -75,7 +75,7 @@ def test_a_bounded_memory_is_that_of_the_linear_method(rank):
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
-def test_every_step_is_the_smallest_that_fits_the_sample_and_moves_no_linearised_answer(outputs):
+def test_every_step_is_the_smallest_that_fits_the_sample_and_moves_no_linearized_output(outputs):
     X, Y = stream(7, 3, outputs)
     net = small_network(outputs)
     learner, past = rm.deep.ORFit(net), []
@@ -111,7 +111,7 @@ def test_a_batch_is_its_samples_one_after_the_other():
     assert torch.equal(whole.flat.vector(), parts.flat.vector()) and torch.equal(errors, singly)
 
 
-def test_learned_answers_hold_better_than_under_plain_steps():
+def test_learned_outputs_are_kept_better_than_with_plain_steps():
     """A first-order promise: the same exact steps without memory forget more."""
     X, Y = stream(6, 3, 1, seed=4)
     Y *= 0.1

@@ -1,4 +1,4 @@
-"""Networks of many kinds: held to rounding at energy 1 and accepted by the softer guards, or refused clearly."""
+"""Many architectures: kept to rounding at energy 1 and accepted by the softer guards, or a clear error."""
 
 import warnings
 
@@ -110,7 +110,7 @@ GUARDS = {
 
 @pytest.mark.parametrize("kind", HELD)
 @pytest.mark.parametrize("make", GUARDS)
-def test_held_to_rounding_at_energy_1_and_accepted_by_the_others(kind, make, rows, moved, answers):
+def test_kept_to_rounding_at_energy_1_and_accepted_by_the_others(kind, make, rows, moved, answers):
     build, shape = HELD[kind]
     torch.manual_seed(0)
     net = build().double()
@@ -132,7 +132,7 @@ def test_held_to_rounding_at_energy_1_and_accepted_by_the_others(kind, make, row
         assert 0 < moved(net, old) < 1.0
 
 
-def test_parameters_that_were_assigned_anew_are_held(mlp, rows, moved, answers):
+def test_parameters_that_were_reassigned_are_protected(mlp, rows, moved, answers):
     net, x = mlp(), rows(3, 10)
     guard = rm.deep.GradientProjection(net)
     guard.absorb([x])
@@ -174,6 +174,6 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 @pytest.mark.parametrize("make", GUARDS)
-def test_refused_by_name(kind, make):
+def test_unprotected_parameters_are_named_in_an_error(kind, make):
     with pytest.raises(rm.InputError, match="no rule protects"):
         GUARDS[make](REFUSED[kind]())

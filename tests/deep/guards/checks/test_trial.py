@@ -1,4 +1,4 @@
-"""A weight used where its module's calls do not show it is found before a memory is kept, by every guard of layers."""
+"""A weight used outside its module's calls is found before a memory is accepted, by every layer guard."""
 
 import pytest
 
@@ -91,7 +91,7 @@ HELD_WHOLE = {("F.linear", "energy 1"), ("a product", "energy 1"), ("an old view
 
 
 @pytest.mark.parametrize(("kind", "make"), [(k, m) for k in CASES for m in GUARDS if (k, m) not in HELD_WHOLE])
-def test_a_weight_used_beside_its_module_is_refused_by_name(kind, make, rows):
+def test_a_weight_used_outside_its_module_is_named_in_an_error(kind, make, rows):
     model, name = CASES[kind]
     net = model().double()
     x = net.inputs(rows)
@@ -106,7 +106,7 @@ def test_a_weight_used_beside_its_module_is_refused_by_name(kind, make, rows):
         GUARDS[make](net, frozen=[name, *(["b.bias"] if kind == "forward" else [])]).absorb([x])
 
 
-def test_where_all_directions_are_held_a_second_use_is_exact_and_stays_accepted(rows, learn, moved, answers):
+def test_if_all_directions_are_protected_a_second_use_is_exact_and_accepted(rows, learn, moved, answers):
     net = ByFunction().double()
     x = rows(40, 6)
     guard = rm.deep.GradientProjection(net)
@@ -118,7 +118,7 @@ def test_where_all_directions_are_held_a_second_use_is_exact_and_stays_accepted(
 
 
 @pytest.mark.parametrize("make", ["energy .95", "OWM"])
-def test_a_forward_put_on_one_layer_that_answers_otherwise_is_refused(make, rows):
+def test_a_replaced_forward_with_other_outputs_raises_an_error(make, rows):
     net = Base().double()
     net.forward = lambda x: net.out(net.a(x))
     net.a.forward = lambda x: F.linear(x.square(), net.a.weight, net.a.bias)

@@ -1,4 +1,4 @@
-"""Averaged copies and optimizers with two sets of weights: what the guard can see of them, it says."""
+"""Averaged copies and optimizers with two sets of weights: warnings where the guard can detect them."""
 
 import copy
 import gc
@@ -67,7 +67,10 @@ class ScheduleFree(optim.Optimizer):
 def test_an_optimizer_left_in_train_mode_at_the_end_of_a_block_is_warned_about(started, moved):
     net, guard, old, new = started()
     optimizer = ScheduleFree(net.parameters())
-    with pytest.warns(UserWarning, match=r"ScheduleFree.*\.eval\(\) inside") as told, guard.protect(optimizer):
+    with (
+        pytest.warns(UserWarning, match=r"ScheduleFree.*\.eval\(\) as the last line") as told,
+        guard.protect(optimizer),
+    ):
         train(net, optimizer, new)
     assert told[0].filename == __file__
     assert moved(net, old) < 1e-12
@@ -75,7 +78,7 @@ def test_an_optimizer_left_in_train_mode_at_the_end_of_a_block_is_warned_about(s
     assert moved(net, old) > 1e-3, "the warning is right"
 
 
-def test_switched_inside_the_block_the_weights_it_answers_with_hold(started, moved):
+def test_eval_weights_are_protected_if_switched_inside_the_block(started, moved):
     net, guard, old, new = started()
     optimizer = ScheduleFree(net.parameters())
     before = float(loss_of(net, new).detach())
@@ -122,7 +125,7 @@ def test_a_running_average_from_before_the_task_was_absorbed_is_warned_about(mlp
             pass
 
 
-def test_a_running_average_of_guarded_weights_alone_holds_and_is_not_warned_about(started, moved):
+def test_a_running_average_of_guarded_weights_is_protected_without_a_warning(started, moved):
     net, guard, old, new = started()
     optimizer = optim.SGD(net.parameters(), lr=0.1)
     other = AveragedModel(nn.Linear(3, 2))  # of another model
@@ -136,7 +139,7 @@ def test_a_running_average_of_guarded_weights_alone_holds_and_is_not_warned_abou
     assert any(not torch.equal(p, q) for p, q in zip(average.module.parameters(), net.parameters(), strict=True))
 
 
-def test_statistics_renewed_after_a_block_are_said_at_the_next(rows, answers, moved):
+def test_statistics_changed_after_a_block_are_reported_at_the_next(rows, answers, moved):
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(10, 20), nn.BatchNorm1d(20), nn.Linear(20, 2)).double()
     guard = rm.deep.GradientProjection(net)

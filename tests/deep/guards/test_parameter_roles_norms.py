@@ -1,4 +1,4 @@
-"""Norm layers: scale, shift and running statistics are held from the first task on that calls them."""
+"""Norm layers: scale, shift and running statistics are frozen from the first task that calls them."""
 
 import copy
 
@@ -47,7 +47,7 @@ def test_norms_learn_in_the_first_task_and_stay_to_the_bit_afterwards(kind, rows
         assert moved(net, old) < 1e-13
 
 
-def test_a_held_batch_norm_answers_with_its_statistics_whatever_mode_is_asked_for(rows):
+def test_a_frozen_batch_norm_uses_its_statistics_in_any_mode(rows):
     net = network(nn.BatchNorm1d(20))
     guard = rm.deep.GradientProjection(net)
     net(3 * rows(9, 6))
@@ -138,7 +138,7 @@ def test_a_norm_left_free_goes_on_learning(rows, learn):
     assert all(not torch.equal(before[name], now) for name, now in state_of(net[1]).items())
 
 
-def test_a_batch_norm_without_running_statistics_is_refused():
-    with pytest.raises(rm.InputError, match=r"^1 normalises by the statistics of the batch.*track_running_stats=True"):
+def test_a_batch_norm_without_running_statistics_raises_an_error():
+    with pytest.raises(rm.InputError, match=r"^1 normalizes by batch statistics.*track_running_stats=True"):
         rm.deep.GradientProjection(network(nn.BatchNorm1d(20, track_running_stats=False)))
     rm.deep.GradientProjection(nn.Sequential(nn.Conv1d(2, 4, 3), nn.InstanceNorm1d(4)))

@@ -1,4 +1,4 @@
-"""Bad use is refused before anything changes, with what was expected and what to try."""
+"""Bad use raises an error before anything changes, with what was expected and what to try."""
 
 import pytest
 
@@ -21,7 +21,7 @@ class Recurrent(nn.Module):
 
 
 @pytest.mark.parametrize("make", GUARDS)
-def test_parameters_that_no_rule_keeps_are_named_with_the_choices(make, rows, moved, answers, learn):
+def test_parameters_without_a_rule_are_named_with_the_choices(make, rows, moved, answers, learn):
     net = Recurrent().double()
     with pytest.raises(rm.InputError, match=r"no rule protects offset, rnn\.weight_ih_l0.*frozen=.*free=.*'rnn\.\*'"):
         make(net)
@@ -34,7 +34,7 @@ def test_parameters_that_no_rule_keeps_are_named_with_the_choices(make, rows, mo
 
 
 @pytest.mark.parametrize("make", GUARDS)
-def test_what_becomes_trainable_later_is_refused_before_it_can_leak(make, rows):
+def test_what_becomes_trainable_later_raises_an_error_before_it_can_leak(make, rows):
     net = Recurrent().double()
     net.rnn.requires_grad_(False)
     net.offset.requires_grad_(False)
@@ -85,7 +85,7 @@ MODELS = {
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("make", GUARDS)
-def test_models_that_cannot_be_kept(kind, make):
+def test_models_that_cannot_be_protected(kind, make):
     model, names, message = MODELS[kind]
     with pytest.raises(rm.InputError, match=message):
         make(model(), **names)
@@ -140,7 +140,7 @@ def test_batches_that_cannot_be_absorbed_change_nothing(kind, make, mlp, rows):
     assert all(torch.equal(p, w) for p, w in zip(net.parameters(), weights, strict=True))
 
 
-def test_weights_that_are_no_numbers(mlp, rows):
+def test_weights_that_are_nan(mlp, rows):
     net = mlp()
     with torch.no_grad():
         net[4].weight[0, 0] = float("nan")
@@ -180,7 +180,7 @@ class Functional(nn.Module):
         return nn.functional.linear(torch.tanh(self.layer(x)), self.layer.weight.T)
 
 
-def test_layers_that_are_not_called_as_modules_are_not_taken_for_protected(rows):
+def test_layers_that_are_not_called_as_modules_are_not_considered_protected(rows):
     class Around(nn.Module):
         def __init__(self):
             super().__init__()

@@ -1,4 +1,4 @@
-"""Training loops of many kinds: whatever calls the optimizer, the old answers stay and nothing is left behind."""
+"""Many kinds of training loop: old outputs are kept and no hook is left behind."""
 
 import pytest
 
@@ -117,7 +117,7 @@ def test_a_trainer_that_wraps_the_optimizer(make, started, moved):
     net, guard, old, new = started()
     trainer = Trainer(net, make(net.parameters()))
     with (
-        pytest.raises(rm.InputError, match=r"got \['Wrapped'\].*the optimizer inside"),
+        pytest.raises(rm.InputError, match=r"got \['Wrapped'\].*the inner one"),
         guard.protect(trainer.optimizer),
     ):
         pass

@@ -1,4 +1,4 @@
-"""What outputs stand for: one head for all labels, the labels of a task among themselves, a head that grows."""
+"""What outputs stand for: one head for all labels, heads by task, a head that grows."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_labels_of_any_kind_are_learned_as_the_numbers_of_outputs(net, labelled,
     assert np.mean(answers != stream[1].Y_test) == fit.matrix.values[1, 2]
 
 
-def test_whole_numbers_that_are_outputs_stand_for_themselves(net, labelled, sgd):
+def test_integer_labels_that_are_output_indices_are_used_as_they_are(net, labelled, sgd):
     model = net(outputs=9)
     later = [rm.Task(t.name, t.X, t.Y + 5, t.X_test, t.Y_test + 5) for t in labelled()]
     fit = rm.deep.fit_stream(model, later, optimizer=sgd, epochs=20)
@@ -154,6 +154,6 @@ def test_joint_training_grows_the_head_at_once(net, labelled, sgd):
 
 
 @pytest.mark.parametrize("outputs", [3, [], [2, 0]])
-def test_heads_that_make_no_sense_are_refused(outputs):
+def test_heads_that_make_no_sense_raise_an_error(outputs):
     with pytest.raises(rm.InputError):
         rm.deep.MultiHead(nn.Identity(), 6, outputs)

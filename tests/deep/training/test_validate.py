@@ -1,4 +1,4 @@
-"""What cannot be trained is refused with advice, and what raises has changed nothing."""
+"""What cannot be trained raises an error with advice, and errors change nothing."""
 
 import copy
 
@@ -19,7 +19,7 @@ from torch import nn  # noqa: E402
         ({"scheduler_step": "step"}, "'epoch' or 'batch'"),
         (
             {"scheduler_step": "batch", "scheduler": torch.optim.lr_scheduler.ReduceLROnPlateau},
-            "looks at the loss of an epoch",
+            "needs the loss of an epoch",
         ),
         ({"epochs": 0}, "epochs"),
         ({"batch_size": 2.5}, "batch_size"),
@@ -38,14 +38,14 @@ from torch import nn  # noqa: E402
         ({"checkpoint": __file__ + "/there/ckpt"}, "folder"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(net, labelled, sgd, same, settings, advice):
+def test_settings_that_make_no_sense_raise_an_error(net, labelled, sgd, same, settings, advice):
     model = net()
     with pytest.raises((rm.InputError, rm.FileError), match=advice):
         rm.deep.fit_stream(model, labelled(), **{"optimizer": sgd, **settings})
     assert same(model, net())
 
 
-def test_models_that_do_not_fit_the_stream_are_refused(net, labelled, numbers, sgd):
+def test_models_that_do_not_fit_the_stream_raise_an_error(net, labelled, numbers, sgd):
     stream, fit = labelled(), rm.deep.fit_stream
     with pytest.raises(rm.InputError, match="4 labels of the stream, the model has 3"):
         fit(net(outputs=3), stream, optimizer=sgd)
@@ -71,7 +71,7 @@ def test_models_that_do_not_fit_the_stream_are_refused(net, labelled, numbers, s
         fit(net(), stream[0], optimizer=sgd)
 
 
-def test_heads_that_do_not_fit_the_stream_are_refused(net, labelled, numbers, sgd):
+def test_heads_that_do_not_fit_the_stream_raise_an_error(net, labelled, numbers, sgd):
     stream, fit = labelled(), rm.deep.fit_stream
     heads = lambda *outputs: rm.deep.MultiHead(nn.Identity(), 6, outputs).double()
     with pytest.raises(rm.InputError, match="heads='task'"):
@@ -86,13 +86,13 @@ def test_heads_that_do_not_fit_the_stream_are_refused(net, labelled, numbers, sg
         fit(net(outputs=2), numbers(), optimizer=sgd, heads="task")
 
 
-def test_a_guard_that_cannot_grow_a_layer_is_refused(net, labelled, sgd):
+def test_a_guard_that_cannot_grow_a_layer_raises_an_error(net, labelled, sgd):
     model = net(outputs=2)
     with pytest.raises(rm.InputError, match="OGD cannot grow"):
         rm.deep.fit_stream(model, labelled(), optimizer=sgd, guard=rm.deep.OGD(model), grow="2")
 
 
-def test_a_last_batch_of_one_row_is_refused_where_batch_norm_would_fail_on_it(net, labelled, sgd):
+def test_a_last_batch_of_one_row_raises_an_error_where_batch_norm_would_fail_on_it(net, labelled, sgd):
     model = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4)).double()
     with pytest.raises(rm.InputError, match="24 rows in batches of 23"):
         rm.deep.fit_stream(model, labelled(), optimizer=sgd, batch_size=23)
@@ -101,7 +101,7 @@ def test_a_last_batch_of_one_row_is_refused_where_batch_norm_would_fail_on_it(ne
 
 
 @pytest.mark.parametrize("share", [0.01, 0.99])
-def test_a_share_that_leaves_no_rows_on_one_side_is_refused(net, labelled, sgd, share):
+def test_a_share_that_leaves_no_rows_on_one_side_raises_an_error(net, labelled, sgd, share):
     with pytest.raises(rm.InputError, match="in task 't0'; change validation=0"):
         rm.deep.fit_stream(net(), labelled(), optimizer=sgd, validation=share)
 

@@ -1,4 +1,4 @@
-"""EBP: RLS where the network is one layer, and the written-out update of every layer elsewhere."""
+"""EBP: RLS for a network of one layer, and the explicit update of every layer in general."""
 
 import copy
 

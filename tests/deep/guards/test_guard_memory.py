@@ -1,4 +1,4 @@
-"""A guard that was saved and loaded goes on bit for bit; a state of something else is refused."""
+"""A guard that was saved and loaded continues bit for bit; a foreign state raises an error."""
 
 import copy
 import io
@@ -65,7 +65,7 @@ def equal(a, b):
 
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.filterwarnings("ignore:no direction is left", "ignore:old inputs use")
+@pytest.mark.filterwarnings("ignore:no direction is left", "ignore:earlier inputs use")
 def test_going_on_from_a_saved_state_changes_no_bit(kind, dtype, steps):
     net = Mixed().to(dtype)
     guard, optimizer = MAKERS[kind](net), optim.AdamW(net.parameters(), lr=0.01)
@@ -130,7 +130,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_a_state_of_something_else_is_refused_and_nothing_changes(kind, mlp, rows):
+def test_a_state_of_something_else_raises_an_error_and_nothing_changes(kind, mlp, rows):
     guard = rm.deep.GradientProjection(mlp())
     guard.absorb([rows(3, 10)])
     before = guard.state_dict()

@@ -88,7 +88,7 @@ def test_on_a_linear_model_it_is_the_linear_method():
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_model_linear_in_its_parameters_keeps_every_old_answer_with_any_optimizer(name):
+def test_a_model_linear_in_its_parameters_keeps_every_old_output_with_any_optimizer(name):
     net = Bilinear()
     guard, optimizer = rm.deep.OGD(net), OPTIMIZERS[name](net.parameters())
     old, fell = [], []
@@ -128,7 +128,7 @@ def test_the_step_is_that_of_a_dense_projection_off_the_jacobian():
     np.testing.assert_allclose(change[True], expected, rtol=0, atol=1e-13)
 
 
-def test_old_answers_of_a_network_move_with_the_square_of_the_step():
+def test_old_outputs_of_a_network_change_quadratically_with_the_step():
     def shift(h, guarded):
         net, x = mlp(), draw(5, 6)
         guard, optimizer = rm.deep.OGD(net), torch.optim.SGD(net.parameters(), lr=h)
@@ -184,7 +184,7 @@ def test_without_a_bound_the_memory_fills_only_with_the_parameters():
     torch.testing.assert_close(flat(net), before, rtol=0, atol=1e-14)
 
 
-def test_of_the_label_protects_that_output_alone_and_one_direction_a_sample():
+def test_of_the_label_protects_only_that_output_with_one_direction_per_sample():
     net = nn.Linear(20, 4).double()
     x, labels = draw(5, 20), torch.tensor([0, 3, 1, 3, 2])
     guard, optimizer = rm.deep.OGD(net, of="label"), torch.optim.AdamW(net.parameters(), lr=0.1)
@@ -225,7 +225,7 @@ SCALES = [("float32", False, 1e-6), ("float32", False, 1), ("float32", False, 1e
 
 
 @pytest.mark.parametrize(("dtype", "bias", "scale"), SCALES)
-def test_answers_stay_to_the_precision_of_the_model_at_any_scale(dtype, bias, scale):
+def test_outputs_stay_to_the_precision_of_the_model_at_any_scale(dtype, bias, scale):
     dtype = getattr(torch, dtype)
     torch.manual_seed(0)
     net = nn.Linear(30, 3, bias).to(dtype)

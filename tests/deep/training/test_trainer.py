@@ -84,7 +84,7 @@ def test_rows_to_absorb_are_drawn_from_the_rows_that_were_trained_on(net):
     assert set(absorbed[0]) <= set(trained[:80])
 
 
-def test_a_task_ends_with_the_weights_that_were_best_on_the_rows_kept_aside(net, numbers, same):
+def test_a_task_ends_with_the_weights_that_were_best_on_the_validation_rows(net, numbers, same):
     stream = numbers(1, rows=30)
     wild = lambda p: torch.optim.SGD(p, lr=0.5, momentum=0.9)
     settings = {"optimizer": wild, "batch_size": 4, "validation": 0.3}
@@ -101,7 +101,7 @@ def test_a_task_ends_with_the_weights_that_were_best_on_the_rows_kept_aside(net,
     assert same(model, longer), "whether or not it was patience that ended it"
 
 
-def test_the_rows_kept_aside_are_not_trained_on_and_no_row_is_lost(net, numbers):
+def test_validation_rows_are_not_trained_on_and_no_row_is_lost(net, numbers):
     seen = {True: [], False: []}
 
     def loss(outputs, targets):

@@ -1,4 +1,4 @@
-"""Less than all the energy: fewer directions, and a report of what the others let through that is what happened."""
+"""Energy below 1: fewer directions, and a report that matches the measured drift."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is frozen stays to the bit, what is free is left alone, and the rest makes up for both."""
+"""Frozen parameters stay identical, free ones are left alone, and the rest compensates for both."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_a_part_that_asks_for_no_gradient_stays_to_the_bit(make, part, mlp, rows
 
 
 @pytest.mark.parametrize("energy", [1.0, 1 - 1e-12])
-def test_a_bias_named_frozen_is_held_and_its_weight_goes_around_it(energy, mlp, rows, learn, moved, answers):
+def test_a_frozen_bias_does_not_change_and_the_weight_compensates(energy, mlp, rows, learn, moved, answers):
     net = mlp()
     guard = rm.deep.GradientProjection(net, energy=energy, frozen=["2.bias"])
     optimizer = optim.AdamW(net.parameters(), lr=0.01)
@@ -57,7 +57,7 @@ def test_a_bias_named_frozen_is_held_and_its_weight_goes_around_it(energy, mlp, 
     assert moved(net, old) < 1e-12
 
 
-def test_a_free_bias_moves_answers_by_itself_alone(rows, steps):
+def test_a_free_bias_changes_outputs_only_by_itself(rows, steps):
     net = nn.Linear(6, 2).double()
     guard = rm.deep.GradientProjection(net, energy=0.9999999, free=["bias"])
     x = rows(3, 6)

@@ -1,4 +1,4 @@
-"""Two processes, each with its share of the data: one memory, one network, and the old answers of both shares."""
+"""Two processes, each with its own part of the data, get one memory and keep the outputs of both parts."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def equal(a, b):
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch was built without it")
-def test_two_processes_end_with_one_memory_and_keep_the_answers_of_both_shares(tmp_path):
+def test_two_processes_end_with_one_memory_and_keep_the_outputs_of_both_shares(tmp_path):
     alone = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     processes = [
         subprocess.Popen([sys.executable, str(WORKER), str(rank), str(tmp_path)], env=alone, stderr=subprocess.PIPE)
@@ -42,4 +42,4 @@ def test_two_processes_end_with_one_memory_and_keep_the_answers_of_both_shares(t
         assert len(result["moved"]) == 9 and max(result["moved"]) < 1e-12
     for bad, (hurt, other) in enumerate(((first, second), (second, first))):
         assert "IndexError" in hurt["refused"][bad]
-        assert other["refused"][bad].startswith("InputError: another process could not absorb its share")
+        assert other["refused"][bad].startswith("InputError: another process failed to absorb its batches")

@@ -169,7 +169,7 @@ def test_softmax_is_the_filter_that_observes_probabilities(noise, labels):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_an_answer_that_was_thought_impossible_moves_the_weights_by_a_bounded_amount(form):
+def test_a_target_of_probability_zero_changes_the_weights_by_a_bounded_amount(form):
     net = nn.Linear(2, 2, bias=False).double()
     with torch.no_grad():
         net.weight.copy_(torch.tensor([[400.0, 0.0], [-400.0, 0.0]]))
@@ -183,7 +183,7 @@ def test_an_answer_that_was_thought_impossible_moves_the_weights_by_a_bounded_am
 @pytest.mark.parametrize(
     "y", [[0, 1, 3], [0, -1, 1], [0, 1], [0.0, 1.0, 1.0], np.ones((3, 3)), np.eye(3)[:, :2], np.full((3, 3), np.nan)]
 )
-def test_labels_that_are_none_are_refused(y):
+def test_invalid_labels_raise_errors(y):
     learner = rm.deep.EKF(network(3), loss="softmax")
     before = learner.flat.vector()
     with pytest.raises(rm.InputError):
@@ -246,7 +246,7 @@ def moons(seed, n=400):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_two_moons_are_told_apart_after_one_pass(form):
+def test_two_moons_are_separated_after_one_pass(form):
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 10), nn.Tanh(), nn.Linear(10, 2)).double()
     learner = rm.deep.EKF(net, covariance=form, rank=10, ridge=0.3, loss="softmax")

@@ -1,4 +1,4 @@
-"""Heads that come one by one, and one head that grows."""
+"""Heads that are added one by one, and one head that grows."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_heads_that_are_there_from_the_start_or_added_task_by_task(early, rows, 
 @pytest.mark.filterwarnings("ignore:no direction is left", "ignore:earlier inputs use every direction")
 @pytest.mark.parametrize("make", [rm.deep.GradientProjection, lambda net: rm.deep.OWM(net, damping=1e-10)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_head_grows_and_old_answers_stay(make, bias, rows, learn, moved, answers):
+def test_a_head_grows_and_old_outputs_stay(make, bias, rows, learn, moved, answers):
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(8, 30), nn.Tanh(), nn.Linear(30, 2, bias=bias)).double()
     guard = make(net)
@@ -88,7 +88,7 @@ def test_a_head_may_grow_before_anything_is_absorbed_and_inside_a_block(rows, st
     assert (net(x)[:, :3] - before).abs().max() < 1e-13 and net(x)[:, 3:].abs().max() < 1e-13
 
 
-def test_what_cannot_grow_is_refused_and_nothing_changes(rows):
+def test_what_cannot_grow_raises_an_error_and_nothing_changes(rows):
     tied = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     tied[1].weight, tied[1].bias = tied[0].weight, tied[0].bias
     attention = nn.MultiheadAttention(4, 2)
@@ -107,7 +107,7 @@ def test_what_cannot_grow_is_refused_and_nothing_changes(rows):
         assert {key: tuple(p.shape) for key, p in net.named_parameters()} == before
 
 
-def test_a_head_replaced_by_hand_is_refused_once_it_was_absorbed(rows):
+def test_a_head_replaced_by_hand_raises_an_error_once_it_was_absorbed(rows):
     net = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2)).double()
     guard = rm.deep.GradientProjection(net)
     net[2] = nn.Linear(5, 3).double()

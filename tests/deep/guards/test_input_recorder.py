@@ -1,4 +1,4 @@
-"""What the guard takes for the inputs of a layer, against what the layer makes of them; and the layers it keeps."""
+"""The recorded inputs of a layer reproduce its outputs, for every supported kind of layer."""
 
 import itertools
 
@@ -107,7 +107,7 @@ NETWORKS = {
 
 @pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.filterwarnings("ignore:no direction is left")
-def test_networks_of_many_kinds_keep_their_answers(kind, rows, learn, moved, answers):
+def test_networks_of_many_kinds_keep_their_outputs(kind, rows, learn, moved, answers):
     torch.manual_seed(0)
     make, shape = NETWORKS[kind]
     net = make().double()

@@ -1,4 +1,4 @@
-"""Gradient projection keeps old answers to rounding while it learns: all optimizers, every layer, every network."""
+"""Gradient projection keeps old outputs to rounding while it learns, for all optimizers, layers and networks."""
 
 import pytest
 
@@ -24,7 +24,7 @@ CASES = [(o, torch.float64, 1e-9) for o in OPTIMIZERS] + [(o, torch.float32, 1e-
 @pytest.mark.parametrize("optimizer, dtype, allowed", CASES)
 @pytest.mark.parametrize("kind", ["mlp", "cnn", "attention"])
 @pytest.mark.filterwarnings("ignore:no direction is left")
-def test_old_answers_stay_while_the_new_loss_falls(
+def test_old_outputs_stay_while_the_new_loss_falls(
     optimizer, kind, dtype, allowed, network, inputs, learn, moved, answers
 ):
     net = network(kind, dtype)
@@ -69,7 +69,7 @@ def test_every_optimizer_of_torch_is_guarded(kind, rows, moved, answers, steps):
     assert any((p - q).abs().max() > 1e-6 for p, q in zip(net.parameters(), start, strict=True))
 
 
-def test_one_sample_a_task_keeps_the_answers_of_every_layer(rows, mlp, learn):
+def test_one_sample_per_task_keeps_the_outputs_of_every_layer(rows, mlp, learn):
     """The theorem on gradient projection, with a sample a task, layer by layer."""
     net = mlp()
     guard = rm.deep.GradientProjection(net)
@@ -118,7 +118,7 @@ def test_a_step_is_the_dense_projection_of_the_optimizers_step(rows, steps):
         assert (net.bias - twin.bias).abs().max() < 1e-14
 
 
-def test_lbfgs_reaches_the_best_weights_that_keep_the_old_answers(rows, learn):
+def test_lbfgs_reaches_the_best_weights_that_keep_the_old_outputs(rows, learn):
     """A convex problem, so that its solution under the constraint can be written down: W = W₀ + M P."""
     net = nn.Linear(9, 2).double()
     guard = rm.deep.GradientProjection(net)

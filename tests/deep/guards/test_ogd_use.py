@@ -1,4 +1,4 @@
-"""Orthogonal gradient descent as a guard: what it can be used on and with, and what it refuses."""
+"""Orthogonal gradient descent as a guard: supported models and settings, and errors."""
 
 import numpy as np
 import pytest
@@ -114,7 +114,7 @@ def test_frozen_free_and_what_the_optimizer_does_not_hold():
 
 
 @pytest.mark.parametrize("how", ["optimizer", "requires_grad"])
-def test_parameters_that_do_not_move_stay_to_the_bit_and_the_others_keep_the_answers(how):
+def test_untrained_parameters_stay_identical_and_the_others_keep_the_outputs(how):
     net, x = Scaled(), draw(2, 5)
     guard = rm.deep.OGD(net)
     guard.absorb([x])
@@ -203,9 +203,9 @@ REFUSED = {
     "an unknown name": (lambda net: rm.deep.OGD(net, frozen=["head"]), "got 'head'"),
     "nothing left": (lambda net: rm.deep.OGD(net, free=["*"]), "parameters that require gradients"),
     "no batch": (lambda net: rm.deep.OGD(net).absorb([]), "at least one batch"),
-    "an empty batch": (lambda net: rm.deep.OGD(net).absorb([draw(0, 6)]), "an empty batch is left out"),
-    "no sample": (lambda net: rm.deep.OGD(net).absorb([torch.tensor(1.0)]), "one sample is x"),
-    "NumPy inputs": (lambda net: rm.deep.OGD(net).absorb([np.ones((2, 6))]), "inputs as tensors"),
+    "an empty batch": (lambda net: rm.deep.OGD(net).absorb([draw(0, 6)]), "leave out empty batches"),
+    "no sample": (lambda net: rm.deep.OGD(net).absorb([torch.tensor(1.0)]), "one sample as x"),
+    "NumPy inputs": (lambda net: rm.deep.OGD(net).absorb([np.ones((2, 6))]), "tensors of inputs"),
     "another width": (lambda net: rm.deep.OGD(net).absorb([draw(2, 5)]), "accepts samples of shape"),
     "NaN": (lambda net: rm.deep.OGD(net).absorb([draw(2, 6) * torch.nan]), "NaN or infinity"),
     "labels without use": (lambda net: rm.deep.OGD(net).absorb([(draw(2, 6), torch.ones(2))]), "2 positional inputs"),
@@ -222,7 +222,7 @@ REFUSED = {
     ),
     "another optimizer": (
         lambda net: rm.deep.OGD(net).protect(torch.optim.SGD(mlp().parameters())).__enter__(),
-        "holds none of them",
+        "has none of them",
     ),
     "another guard's state": (
         lambda net: rm.deep.OGD(net).load_state_dict(rm.deep.GradientProjection(net).state_dict()),
@@ -230,7 +230,7 @@ REFUSED = {
     ),
     "a state of other parameters": (
         lambda net: rm.deep.OGD(net).load_state_dict(rm.deep.OGD(nn.Linear(6, 3)).state_dict()),
-        "make the guard for the same model",
+        "create the guard with the same model",
     ),
     "a state of more directions": (
         lambda net: rm.deep.OGD(net, rank=2).load_state_dict(other(strength=torch.ones(3, dtype=torch.float64))),
@@ -248,13 +248,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_bad_use_is_refused_clearly(name):
+def test_bad_use_raises_an_error_clearly(name):
     does, words = REFUSED[name]
     with pytest.raises(rm.InputError, match=words):
         does(mlp())
 
 
-def test_what_is_refused_has_changed_nothing():
+def test_errors_change_nothing():
     net = mlp()
     guard = rm.deep.OGD(net)
     guard.absorb([draw(2, 6)])
@@ -264,12 +264,12 @@ def test_what_is_refused_has_changed_nothing():
     assert torch.equal(guard.state_dict()["directions"].T, before["directions"].T) and guard.report().tasks == 1
 
 
-def test_a_changed_model_is_refused():
+def test_a_changed_model_raises_an_error():
     net = mlp()
     net[0].bias.requires_grad_(False)
     guard, optimizer = rm.deep.OGD(net), torch.optim.SGD(net.parameters())
     net[0].bias.requires_grad_(True)
-    with pytest.raises(rm.InputError, match="0\\.bias may move now and could not then"):
+    with pytest.raises(rm.InputError, match="0\\.bias was added or made trainable"):
         guard.absorb([draw(2, 6)])
     net[0].bias.requires_grad_(False)
     net[2] = nn.Linear(16, 4).double()

@@ -1,4 +1,4 @@
-"""A network as a function of one vector, and its derivatives sample by sample."""
+"""A network as a function of one vector, and its per-sample derivatives."""
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ def test_derivatives_can_be_asked_for_elsewhere_without_moving_the_network():
     torch.testing.assert_close(one[0], J[0])
 
 
-def test_gradients_of_one_number_a_sample():
+def test_gradients_of_one_number_per_sample():
     net, x = network(), inputs()
     flat = FlatParameters(net)
     values, J = flat.linearized(x)
@@ -132,12 +132,12 @@ class Pair(nn.Module):
 @pytest.mark.parametrize(
     "net", [nn.Sequential(nn.Linear(4, 3), nn.Unflatten(1, (3, 1))), Pair(), nn.Sequential(nn.Linear(5, 1))]
 )
-def test_a_network_that_cannot_answer_the_batch_is_refused(net, n):
+def test_a_network_that_cannot_process_the_batch_raises_an_error(net, n):
     with pytest.raises(rm.InputError, match="expected"):
         FlatParameters(net.double()).linearized(inputs(n))
 
 
-def test_bad_batches_are_refused_at_the_door():
+def test_bad_batches_raise_errors():
     like = torch.zeros(1)
     for bad in (torch.tensor(1.0), torch.zeros(0, 3), [[1.0], [2.0, 3.0]], torch.tensor([[float("nan")]]), [[1j]]):
         with pytest.raises(rm.InputError):

@@ -1,4 +1,4 @@
-"""What moves parameters inside a block other than by a guarded step is put right, and said when the block ends."""
+"""Changes inside a block other than guarded steps are restored, with a warning when the block ends."""
 
 import warnings
 
@@ -37,7 +37,7 @@ def clamped_by_data(net, guarded, new):
 
 @pytest.mark.parametrize("kind", [rm.deep.GradientProjection, rm.deep.OGD])
 @pytest.mark.parametrize("move", [second_optimizer, clamped, clamped_by_data])
-def test_it_is_said_at_the_end_of_the_block(kind, move, started, moved):
+def test_a_warning_is_given_at_the_end_of_the_block(kind, move, started, moved):
     net, guard, old, new = started(make=kind)
     before = net[2].weight.detach().clone()
     guarded = optim.SGD(net.parameters(), lr=1e-3)
@@ -53,7 +53,7 @@ def test_it_is_said_at_the_end_of_the_block(kind, move, started, moved):
         assert moved(net, old) < 1e-12
 
 
-def test_held_tensors_and_rows_of_tables_are_named_too(answers, moved):
+def test_frozen_tensors_and_embedding_rows_are_named_too(answers, moved):
     torch.manual_seed(0)
     net = nn.Sequential(nn.Embedding(6, 8), nn.LayerNorm(8), nn.Linear(8, 2)).double()
     guard = rm.deep.GradientProjection(net)
@@ -102,7 +102,7 @@ def plain_step(net, optimizer, new):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("kind", [rm.deep.GradientProjection, rm.deep.OWM, rm.deep.OGD])
 @pytest.mark.parametrize("step", [plain_step, sam_step, asked_with_other_weights])
-def test_nothing_is_said_of_what_ends_where_it_began(kind, step, dtype, started):
+def test_no_warning_for_values_that_end_unchanged(kind, step, dtype, started):
     if kind is rm.deep.OGD and dtype is torch.bfloat16:
         pytest.skip("per-sample gradients of this network are not made in bfloat16 here")
     net, guard, _, new = started(dtype, make=kind)
@@ -115,7 +115,7 @@ def test_nothing_is_said_of_what_ends_where_it_began(kind, step, dtype, started)
                 step(net, optimizer, new)
 
 
-def test_what_was_said_when_the_block_began_is_not_said_again(started):
+def test_what_was_reported_at_the_start_is_not_reported_again(started):
     net, guard, _, new = started()
     with torch.no_grad():
         net[0].weight += 0.1
@@ -129,7 +129,7 @@ def test_what_was_said_when_the_block_began_is_not_said_again(started):
             net[0].weight += 0.1
 
 
-def test_after_an_exception_nothing_more_is_said(started, moved):
+def test_no_further_warning_after_an_exception(started, moved):
     net, guard, old, _ = started()
     optimizer = optim.SGD(net.parameters(), lr=0.1)
     with warnings.catch_warnings():
@@ -204,7 +204,7 @@ def test_what_moves_without_gradients_is_named_when_the_block_ends(kind, rows):
     guard = kind(net)
     guard.absorb([x])
     optimizer = optim.SGD(net.student.parameters(), lr=0.1)
-    named = r"^code, teacher\.weight, teacher\.bias changed .*no gradient.*frozen="
+    named = r"^code, teacher\.weight, teacher\.bias changed .*require gradients.*frozen="
     with pytest.warns(UserWarning, match=named) as told, guard.protect(optimizer):
         loss_of(net, rows(3, 10, seed=1)).backward()
         optimizer.step()

@@ -1,4 +1,4 @@
-"""Buffers that change in training, in modules of the user's own: held like a batch norm's statistics, and said."""
+"""Buffers of the user's own modules that change in training are frozen like a batch norm's, with a warning."""
 
 import warnings
 
@@ -78,7 +78,7 @@ def mean_of(net):
 
 @pytest.mark.parametrize("how", ["in place", "new tensor", "data", "read"])
 @pytest.mark.parametrize("kind", GUARDS)
-def test_statistics_of_ones_own_are_held_and_it_is_said(how, kind, rows, answers, moved):
+def test_running_statistics_of_user_modules_are_frozen_with_a_warning(how, kind, rows, answers, moved):
     net = make(how)
     guard = GUARDS[kind](net)
     train(net, guard, rows(3, 8))
@@ -95,7 +95,7 @@ def test_statistics_of_ones_own_are_held_and_it_is_said(how, kind, rows, answers
 
 
 @pytest.mark.parametrize("kind", GUARDS)
-def test_free_ones_move_and_frozen_ones_are_held_without_a_word(kind, rows):
+def test_free_buffers_change_and_frozen_ones_are_restored_without_a_warning(kind, rows):
     for names, held in (({"free": ["1.mean"]}, False), ({"frozen": ["1.mean"]}, True)):
         net = make("new tensor")
         guard = GUARDS[kind](net, **names)
@@ -109,7 +109,7 @@ def test_free_ones_move_and_frozen_ones_are_held_without_a_word(kind, rows):
 
 
 @pytest.mark.parametrize("kind", GUARDS)
-def test_what_changed_outside_is_said_at_the_next_block(kind, rows):
+def test_changes_outside_a_block_are_reported_at_the_next_block(kind, rows):
     net = make("new tensor")
     guard = GUARDS[kind](net)
     guard.absorb([rows(3, 8)])
@@ -148,7 +148,7 @@ def test_a_head_that_was_not_called_yet_learns_its_statistics_later(rows):
 
 
 @pytest.mark.parametrize("kind", GUARDS)
-def test_saved_and_loaded_they_are_still_held(kind, rows):
+def test_saved_and_loaded_they_are_still_frozen(kind, rows):
     net = make("in place")
     guard = GUARDS[kind](net)
     guard.absorb([rows(3, 8)])
@@ -161,7 +161,7 @@ def test_saved_and_loaded_they_are_still_held(kind, rows):
 
 
 @pytest.mark.parametrize("kind", GUARDS)
-def test_a_state_from_before_buffers_were_held_still_loads(kind, rows):
+def test_a_state_without_frozen_buffers_still_loads(kind, rows):
     net = make("in place")
     guard = GUARDS[kind](net)
     guard.absorb([rows(3, 8)])

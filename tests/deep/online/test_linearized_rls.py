@@ -1,4 +1,4 @@
-"""Linearised RLS: RLS where the network is linear, the extended Kalman filter without drift everywhere."""
+"""Linearized RLS: RLS for a linear network, the extended Kalman filter without drift in general."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The block itself: how it ends, what is absorbed, moved or raised inside and outside of it."""
+"""The protect() block: how it ends, and what is absorbed, changed or raised inside and outside of it."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def lbfgs(parameters):
 
 @pytest.mark.parametrize("make", [lambda p: optim.SGD(p, lr=0.1), lbfgs])
 @pytest.mark.parametrize("kind", [KeyError, KeyboardInterrupt])
-def test_after_an_exception_in_a_closure_old_answers_hold_and_no_hook_is_left(make, kind, started, moved, hooks_of):
+def test_after_an_exception_in_a_closure_old_outputs_are_kept_and_no_hook_is_left(make, kind, started, moved, hooks_of):
     net, guard, old, new = started()
     optimizer, calls = make(net.parameters()), []
 
@@ -118,7 +118,7 @@ def test_tensors_are_made_on_the_cpu_whatever_the_default_device_is(mlp, rows, l
 
 
 @pytest.mark.parametrize("part", ["weight", "bias"])
-def test_parameters_that_get_other_memory_inside_a_block_are_still_put_right(part, started, moved):
+def test_parameters_with_new_storage_inside_a_block_are_still_projected(part, started, moved):
     net, guard, old, new = started()
     optimizer = optim.SGD(net.parameters(), lr=0.1)
     with guard.protect(optimizer):

@@ -1,4 +1,4 @@
-"""Batches that do not fit the model's call are refused in words, and nothing has changed."""
+"""Batches that do not fit the model raise a clear error and change nothing."""
 
 import pytest
 
@@ -35,7 +35,7 @@ CASES = {
 
 @pytest.mark.parametrize("kind", CASES)
 @pytest.mark.parametrize("make", GUARDS)
-def test_they_are_refused_in_words(kind, make, rows):
+def test_they_raise_a_clear_error(kind, make, rows):
     model, batch, message = CASES[kind]
     net = (Named() if model is Named else nn.Sequential(nn.Linear(10, 3))).double()
     guard = make(net)

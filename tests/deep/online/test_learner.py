@@ -1,4 +1,4 @@
-"""What every online learner promises: refusals change nothing, a saved one goes on exactly, frozen parameters stay."""
+"""Common behaviour of the online learners: errors change nothing, saving is exact, frozen parameters stay."""
 
 import copy
 import json
@@ -97,7 +97,7 @@ def test_a_state_is_tensors_and_plain_values(name):
 
 
 @every_learner
-def test_what_is_refused_has_changed_nothing(name):
+def test_errors_change_nothing(name):
     learner = LEARNERS[name](network())
     good = list(batches(name))
     learner.step(*good[0])
@@ -118,7 +118,7 @@ def test_what_is_refused_has_changed_nothing(name):
 
 
 @every_learner
-def test_another_learners_state_is_refused(name):
+def test_another_learners_state_raises_an_error(name):
     learner = LEARNERS[name](network())
     learner.step(*next(batches(name)))
     before = frozen_copy(learner)
