@@ -151,8 +151,8 @@ def test_refused_calls_change_nothing(baseline):
             learner.partial_fit(bad_X, bad_y)
         assert learner.n_seen_ == 300
         np.testing.assert_array_equal(learner.decision_function(X), answers)
-    with pytest.raises(rm.InputError, match=r"got also \[9\]"):
-        learner.partial_fit(X, y, classes=range(9))
+    with pytest.raises(rm.InputError, match="one kind"):
+        learner.partial_fit(X, y, classes=["a"])
     with pytest.raises(rm.InputError):
         learner.predict(X[:, :5])
     assert before.keys() == vars(learner).keys()
@@ -237,3 +237,26 @@ def test_finetune_is_gradient_descent_on_the_cross_entropy():
         slope[i, j] = (loss(e) - loss(-e)) / 2e-5
     power = (X**2).sum(axis=1).mean() + 1
     np.testing.assert_allclose(learner.weights_, -0.5 / power * slope, atol=1e-9)
+
+
+@by_name
+def test_announced_classes_are_there_are_never_predicted_without_rows_and_restrict_nothing(baseline):
+    """`classes` means in the baselines what it means in the classifier."""
+    X, y = digits()
+    few = np.isin(y, [1, 4])
+    for labels in ([1], [1, 4]):
+        rows = np.isin(y, labels)
+        for classes in ([0, 1, 9], [0, 1, 4, 9], [0]):
+            learner = clone(baseline).partial_fit(X[rows], y[rows], classes=classes)
+            assert learner.classes_.tolist() == sorted({*labels, *classes})
+            scores = learner.decision_function(X[few])
+            shape = (few.sum(),) if len(learner.classes_) == 2 else (few.sum(), len(learner.classes_))
+            assert scores.shape == shape and np.isfinite(scores).all()
+            if isinstance(baseline, (NearestMean, Joint)):
+                assert set(learner.predict(X[few])) <= set(labels)
+    learner.partial_fit(X, y)
+    assert learner.classes_.tolist() == list(range(10))
+    if isinstance(baseline, (NearestMean, Joint)):
+        rows = np.isin(y, [1, 4])
+        whole = clone(baseline).partial_fit(X[rows], y[rows]).partial_fit(X, y)
+        np.testing.assert_array_equal(learner.decision_function(X), whole.decision_function(X))

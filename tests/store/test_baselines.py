@@ -30,6 +30,15 @@ def test_a_baseline_goes_on_as_if_it_had_never_been_saved(rows, name, single):
 
 
 @pytest.mark.parametrize("name", BASELINES)
+def test_an_announced_class_without_rows_is_saved_too(rows, name):
+    X, y = rows
+    model = BASELINES[name]().partial_fit(X, y, classes=[0, 1, 2, 7])
+    copy = through_a_file(model)
+    assert content_of(copy) == content_of(model) and copy.classes_.tolist() == [0, 1, 2, 7]
+    assert copy.decision_function(X).tobytes() == model.decision_function(X).tobytes()
+
+
+@pytest.mark.parametrize("name", BASELINES)
 def test_an_unfitted_baseline_can_be_saved(name):
     model = BASELINES[name]()
     assert through_a_file(model).get_params() == model.get_params()

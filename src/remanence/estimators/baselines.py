@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.estimators.growing_classes import grow_classes
 from remanence.estimators.input_checks import (
     check_container,
     check_labels,
     check_same_kind,
     refused_as_input_error,
-    united,
 )
 from remanence.estimators.one_value import OneValue
 from remanence.validation import check_count, check_finite, check_number, check_result, quiet
@@ -42,9 +42,9 @@ class _Baseline(ClassifierMixin, OneValue, ABC):  # type: ignore[misc]
         return self._taught(X, y, None, anew=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learn these rows on top of what is known; labels never met before become new classes.
+        """Learn more rows; labels never met before become new classes.
 
-        `classes` is never needed; where it is given, as scikit-learn does, labels outside it are refused.
+        `classes` announces labels before their first row, as in ContinualClassifier; it is never needed.
         """
         return self._taught(X, y, classes, anew="classes_" not in self.__dict__)
 
@@ -75,18 +75,9 @@ class _Baseline(ClassifierMixin, OneValue, ABC):  # type: ignore[misc]
         self._check_settings()
         draft = self._blank() if anew else self._draft()
         X, y = draft._checked(X, y, anew)
-        if classes is not None:
-            allowed = check_labels(classes)
-            check_same_kind(allowed, y)
-            if not np.isin(y, allowed).all():
-                unknown = np.setdiff1d(y, allowed).tolist()
-                raise InputError(
-                    f"expected labels among classes, got also {unknown}; leave classes out to let them grow"
-                )
-        old = np.empty(0) if anew else draft.classes_
-        draft.classes_ = np.unique(y) if anew else united(old, y)
+        draft.classes_, moved = grow_classes(None if anew else draft.classes_, y, classes)
         draft.n_seen_ = 0 if anew else draft.n_seen_
-        draft._learn(X, np.searchsorted(draft.classes_, y), np.searchsorted(draft.classes_, old))
+        draft._learn(X, np.searchsorted(draft.classes_, y), moved)
         draft.n_seen_ += len(X)
         return self._hand_over(draft)
 
@@ -268,7 +259,8 @@ class NearestMean(_Scoring):
         from scipy.spatial.distance import cdist
 
         scores: Array = -cdist(X, self.means_, "sqeuclidean")
-        return scores
+        seen = np.flatnonzero(self.counts_)
+        return scores if len(seen) == len(scores[0]) else _with_unseen(scores[:, seen], seen, len(self.classes_))
 
 
 def _scores_available(joint: "Joint") -> bool:
@@ -294,10 +286,13 @@ class Joint(_Baseline):
     def decision_function(self, X: Any) -> Array:
         """The estimator's own scores: (n, classes), for two classes (n,), positive for the second."""
         now = self._draft()
-        rows = now._asked(X)
-        if len(now.classes_) == 1:
-            return np.zeros((len(rows), 1))
-        return np.asarray(now.estimator_.decision_function(rows))
+        rows, seen = now._asked(X), np.unique(now.codes_)
+        scores = np.zeros((len(rows), 1)) if len(seen) == 1 else np.asarray(now.estimator_.decision_function(rows))
+        if len(seen) == len(now.classes_):
+            return scores
+        columns = scores if scores.ndim == 2 else np.column_stack([-scores, scores]) / 2
+        scores = _with_unseen(columns, seen, len(now.classes_))
+        return scores[:, 1] - scores[:, 0] if len(now.classes_) == 2 else scores
 
     def _check_settings(self) -> None:
         if self.estimator is not None and not callable(getattr(self.estimator, "fit", None)):
@@ -309,11 +304,20 @@ class Joint(_Baseline):
         earlier = [] if not len(moved) else [(self.rows_, moved[self.codes_])]
         self.rows_ = np.concatenate([*(rows for rows, _ in earlier), X])
         self.codes_ = np.concatenate([*(known for _, known in earlier), codes])
-        if len(self.classes_) > 1:
+        if len(np.unique(self.codes_)) > 1:
             self.estimator_ = _fresh(self.estimator).fit(self.rows_, self.codes_)
 
     def _answers(self, X: Array) -> Array:
-        return np.zeros(len(X), dtype=int) if len(self.classes_) == 1 else np.asarray(self.estimator_.predict(X))
+        seen = np.unique(self.codes_)
+        return np.full(len(X), seen[0]) if len(seen) == 1 else np.asarray(self.estimator_.predict(X))
+
+
+def _with_unseen(scores: Array, seen: Array, classes: int) -> Array:
+    """Scores (n, classes) in which classes without rows are below all `seen` ones and never predicted."""
+    lowest = np.nextafter(scores.min(axis=1), -np.inf)
+    every = np.repeat(lowest[:, None], classes, axis=1)
+    every[:, seen] = scores
+    return every
 
 
 def _fresh(estimator: Any) -> Any:

@@ -13,7 +13,8 @@ from sklearn.base import ClassifierMixin
 from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.base import ContinualEstimator, positive
-from remanence.estimators.input_checks import check_labels, check_same_kind, refused_as_input_error, united
+from remanence.estimators.growing_classes import grow_classes
+from remanence.estimators.input_checks import check_labels, check_same_kind, refused_as_input_error
 from remanence.estimators.settings import check_word
 from remanence.methods.protocol import Method
 from remanence.validation import check_number, check_result, quiet
@@ -71,15 +72,11 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
         X = draft._check_X(X, fresh)
         y = draft._labels(y, len(X), fresh)
         design, y, weights = draft._samples(X, y, sample_weight, fresh)
-        found = np.unique(y)
-        if classes is not None:
-            announced = draft._labels(classes, None, fresh)
-            check_same_kind(announced, y)
-            found = united(found, announced)
+        known, moved = grow_classes(None if fresh else draft.classes_, y, classes)
         if fresh:
-            known, state, counts = found, draft._begin(design.shape[1], len(found)), np.zeros(len(found))
+            state, counts = draft._begin(design.shape[1], len(known)), np.zeros(len(known))
         else:
-            known, state, counts = draft._grown(found)
+            state, counts = draft._with_classes(len(known), moved)
         positions = np.searchsorted(known, y)
         targets = one_hot(positions, len(known), design.dtype)
         draft.state_ = draft._updated(state, design, targets, weights, own=fresh)
@@ -115,15 +112,13 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
         given = np.array([self.class_weight.get(label, 1.0) for label in y.tolist()], np.float64)
         return self._check_weights(given if weights is None else weights * given, X)
 
-    def _grown(self, found: Array) -> tuple[Array, Any, Array]:
-        """Classes, state and counts with room for labels found."""
-        known = united(self.classes_, found)
-        if len(known) == len(self.classes_):
-            return self.classes_, self.state_, self.class_count_
-        sources = np.full(len(known), -1)
-        sources[np.searchsorted(known, self.classes_)] = np.arange(len(self.classes_))
-        counts = np.where(sources < 0, 0, self.class_count_[sources] if len(self.class_count_) else 0)
-        return known, self._method().with_outputs(self.state_, sources), counts
+    def _with_classes(self, count: int, moved: Array) -> tuple[Any, Array]:
+        """State and class counts for so many classes; class k of this model becomes class moved[k]."""
+        if count == len(moved):
+            return self.state_, self.class_count_
+        sources, counts = np.full(count, -1), np.zeros(count, self.class_count_.dtype)
+        sources[moved], counts[moved] = np.arange(len(moved)), self.class_count_
+        return self._method().with_outputs(self.state_, sources), counts
 
     # Asking
 
@@ -209,8 +204,9 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
         method, draft = self._soft("merge"), self._now()
         other = draft._check_other(other)
         check_same_kind(other.classes_, draft.classes_)
-        known, mine, counts = draft._grown(other.classes_)
-        _, theirs, more = other._grown(known)
+        known, moved = grow_classes(draft.classes_, other.classes_)
+        mine, counts = draft._with_classes(len(known), moved)
+        theirs, more = other._with_classes(len(known), np.asarray(np.searchsorted(known, other.classes_)))
         draft.state_ = method.merge(mine, draft._aligned(other, theirs))
         draft.classes_, draft.class_count_ = known, counts + more
         draft.n_seen_ += other.n_seen_

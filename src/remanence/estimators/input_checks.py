@@ -107,21 +107,6 @@ def check_same_kind(labels: Array, known: Array) -> None:
         )
 
 
-def united(known: Array, found: Array) -> Array:
-    """The labels of both, in order; refused where no array can tell them all apart."""
-    both = np.union1d(known, found)
-    for labels in (known, found):
-        if both.dtype != labels.dtype and both.dtype.kind != "U":
-            with np.errstate(invalid="ignore"):
-                same = (both.astype(labels.dtype)[np.searchsorted(both, labels)] == labels).all()
-            if not same:
-                raise InputError(
-                    f"expected integers that can be told apart as {both.dtype}, got labels of {known.dtype} and "
-                    f"{found.dtype} beyond 2^53; use text labels"
-                )
-    return both
-
-
 def _check_size(labels: Any, count: int) -> None:
     longest = max((len(label) for label in labels if isinstance(label, (str, bytes))), default=0)
     if longest > 1000 and longest * count > LONGEST_LABELS:
