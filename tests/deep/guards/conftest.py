@@ -86,7 +86,7 @@ def fit(net, guard, x, optimizer, seed=0, steps=20):
 
 
 def shift(net, old):
-    """How far the answers to old inputs have moved, at most; `old` is a list of (inputs, answers then)."""
+    """Return the largest change of the outputs on old inputs; `old` is a list of (inputs, outputs then)."""
     was = net.training
     net.eval()
     with torch.no_grad():
@@ -158,7 +158,7 @@ def answers():
 
 @pytest.fixture
 def started():
-    """A network with a task absorbed: net, guard, old inputs with their answers, new inputs."""
+    """A network with a task absorbed: net, guard, old inputs with their outputs, new inputs."""
 
     def start(dtype=torch.float64, make=rm.deep.GradientProjection):
         net, x = make_mlp(dtype=dtype), make_rows(3, 10, dtype=dtype)

@@ -9,7 +9,7 @@ nn, optim = torch.nn, torch.optim
 
 
 def seen_by(net, x):
-    """Of every Linear layer: its inputs with a one behind, and its answers."""
+    """The inputs, with a constant one appended, and the outputs of every Linear layer."""
     found = {}
     for name, layer in net.named_children():
         if isinstance(layer, nn.Linear):

@@ -1,4 +1,4 @@
-"""Why the step is projected and not the gradient: each short cut below moves old answers, the guard does not.
+"""Why the step is projected and not the gradient: each shortcut below changes old outputs, the guard does not.
 
 The short cut is what is often done: P = I − UUᵀ of the features, G ← G P before the optimizer's step.
 """

@@ -106,7 +106,7 @@ def test_a_model_linear_in_its_parameters_keeps_every_old_output_with_any_optimi
 
 
 def test_the_step_is_that_of_a_dense_projection_off_the_jacobian():
-    """θ + (I − J⁺J)(θ' − θ), with J from differences of the answers and J⁺ by NumPy."""
+    """θ + (I − J⁺J)(θ' − θ), with J from differences of the outputs and J⁺ by NumPy."""
     net, x = Bilinear(), draw(4, 5, seed=3)
     start = flat(net)
 

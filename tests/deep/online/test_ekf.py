@@ -25,7 +25,7 @@ def batches(features, outputs, sizes=(1, 5, 3, 20, 1), seed=1):
 
 
 def function(net, x):
-    """The network on a batch as a function of one vector of weights, all answers in a row."""
+    """The network on a batch as a function of one vector of weights, all outputs concatenated."""
     shapes = [(name, p.shape) for name, p in net.named_parameters()]
     ends = np.cumsum([shape.numel() for _, shape in shapes])[:-1].tolist()
 

@@ -54,7 +54,7 @@ def test_it_is_the_extended_kalman_filter_without_drift(noise):
 
 @pytest.mark.parametrize("forget", [1.0, 0.9])
 def test_it_solves_the_least_squares_over_all_linearised_samples(forget):
-    """The objective written out: every sample with the Jacobian and the answer it had when it came."""
+    """The objective written out: every sample with the Jacobian and the output it had when it was learned."""
     net = network()
     learner = rm.deep.LinearizedRLS(net, 0.5, forget)
     start = learner.flat.vector().numpy()

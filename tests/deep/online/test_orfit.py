@@ -92,7 +92,7 @@ def test_every_step_is_the_smallest_that_fits_the_sample_and_moves_no_linearized
 
 
 def test_outputs_that_are_one_function_are_fitted_as_well_as_one_can():
-    """Two outputs with the same derivative and different answers: least squares between them, by the smallest step."""
+    """Two outputs with the same derivative and different targets: least squares between them, by the smallest step."""
     net = nn.Sequential(linear(4, 1), nn.Linear(1, 2, bias=False).double())
     net[1].weight.requires_grad_(False)
     net[1].weight.fill_(1.0)

@@ -24,7 +24,7 @@ def many_heads(net, tasks=3, outputs=2):
 
 
 def answers_given(model, stream, **settings):
-    """The answers behind the matrix, seen through an error of our own."""
+    """The predictions behind the matrix, recorded by a custom error."""
     seen = []
 
     def look(prediction, target):

@@ -53,9 +53,9 @@ class Guard(ABC):
     def __init__(self, model: nn.Module) -> None:
         if not isinstance(model, nn.Module):
             raise InputError(f"expected a torch.nn.Module, got {type(model).__name__}")
-        layers = wrapper_chain(model)
-        self.model = layers[-1]
-        self._distributed = any(isinstance(layer, nn.parallel.DistributedDataParallel) for layer in layers)
+        chain = wrapper_chain(model)
+        self.model = chain[-1]
+        self._distributed = any(isinstance(module, nn.parallel.DistributedDataParallel) for module in chain)
         self._free: tuple[str, ...]  # patterns of parameters that are not protected
         self._memory: Any  # an immutable value; every absorb replaces it
         self._checked_memory: Any = None  # the memory at the last search for averaged copies
@@ -89,9 +89,8 @@ class Guard(ABC):
         with ExitStack() as hooks:
             projectors = self._attach(hooks, optimizers)
             untrained = UntrainedParameters(self._untrained_parameters())
-            steps = GuardedSteps(
-                projectors, warns=not any(map(is_schedule_free, optimizers))
-            )  # their eval() changes the parameters
+            # the eval() of a schedule-free optimizer changes the parameters, so changes are no cause for a warning
+            steps = GuardedSteps(projectors, warns=not any(map(is_schedule_free, optimizers)))
             self._warn_at_start(optimizers)
             # a step that fails half-way (a closure that raises) changes parameters without a post-step hook
             hooks.callback(call_each, projectors, "finalize")

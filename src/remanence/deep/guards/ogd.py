@@ -91,7 +91,7 @@ class OGD(Guard):
     >>> optimizer = torch.optim.SGD(net.parameters(), lr=1e-4)
     >>> first, second = torch.randn(2, 5, 3, dtype=torch.float64)
     >>> print(guard.absorb([first]))
-    OGD after 1 tasks: 20 directions of 108 parameters, room for 50, holding 100.00% of 20 gradients
+    OGD after 1 tasks: 20 directions of 108 parameters (at most 50), 100.00% of the squared length of 20 gradients
     >>> before = net(first)
     >>> with guard.protect(optimizer):
     ...     net(second).square().sum().backward()

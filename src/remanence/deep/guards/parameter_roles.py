@@ -42,9 +42,9 @@ class ParameterRoles:
     buffers: dict[str, BufferLocation]  # outside norms
     read: frozenset[str]  # buffers that are frozen once a forward pass reads them, unless `frozen` names them
 
-    def frozen_norms(self, held: Iterable[str]) -> tuple[nn.Module, ...]:
+    def frozen_norms(self, frozen: Iterable[str]) -> tuple[nn.Module, ...]:
         """Return the norms whose running statistics are frozen, and which therefore use them during training."""
-        return tuple(norm for name, norm in self.norms.items() if _inside(name, "running_mean") in set(held))
+        return tuple(norm for name, norm in self.norms.items() if _inside(name, "running_mean") in set(frozen))
 
 
 def assign_roles(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[str] = ()) -> ParameterRoles:
@@ -77,19 +77,21 @@ def assign_roles(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[st
         norm_of |= {n: name for n in own if n not in frozen_tensors and not matches(n, free)}
         frozen_tensors |= {n: own[n] for n in norm_of if n in own}
     in_norms = set(norms.values())
-    places = {n: place for n, place in buffer_locations(model).items() if place[0] not in in_norms}
-    read = frozenset(n for n in places if n not in frozen_tensors and not matches(n, free))
-    frozen_tensors |= {n: place[0].get_buffer(place[1]) for n, place in places.items() if n in read}
-    known = kept | {id(m.weight) for m in tables.values()} | {id(t) for t in frozen_tensors.values()}
-    unassigned = [n for n, p in named.items() if p.requires_grad and id(p) not in known | unprotected]
+    buffers = {n: location for n, location in buffer_locations(model).items() if location[0] not in in_norms}
+    read = frozenset(n for n in buffers if n not in frozen_tensors and not matches(n, free))
+    frozen_tensors |= {n: module.get_buffer(own) for n, (module, own) in buffers.items() if n in read}
+    protected = kept | {id(m.weight) for m in tables.values()} | {id(t) for t in frozen_tensors.values()}
+    unassigned = [n for n, p in named.items() if p.requires_grad and id(p) not in protected | unprotected]
     if unassigned:
         raise InputError(
             f"no rule protects {_shortened(unassigned)}: expected parameters of Linear, Conv, Embedding, "
             "MultiheadAttention and norm modules; name the others in frozen=(…) to freeze them after the first task, "
             "or in free=(…) to leave them to the optimizer without protection (patterns such as 'rnn.*' are accepted)"
         )
-    parameters = tuple(p for p in model.parameters() if id(p) in known)
-    return ParameterRoles(recorded, matrices, aliases, tables, frozen_tensors, norms, norm_of, parameters, places, read)
+    parameters = tuple(p for p in model.parameters() if id(p) in protected)
+    return ParameterRoles(
+        recorded, matrices, aliases, tables, frozen_tensors, norms, norm_of, parameters, buffers, read
+    )
 
 
 def _check_parameters(named: dict[str, nn.Parameter]) -> None:
@@ -207,8 +209,8 @@ def _shortened(names: list[str]) -> str:
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
-def float_outputs(answer: object) -> list[Tensor]:
+def float_outputs(output: object) -> list[Tensor]:
     """Return every floating-point tensor in the output of a model."""
     from torch.utils._pytree import tree_leaves
 
-    return [t.detach() for t in tree_leaves(answer) if isinstance(t, Tensor) and torch.is_floating_point(t)]
+    return [t.detach() for t in tree_leaves(output) if isinstance(t, Tensor) and torch.is_floating_point(t)]

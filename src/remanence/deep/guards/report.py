@@ -125,6 +125,6 @@ class GradientReport:
 
     def __str__(self) -> str:
         return (
-            f"{self.kind} after {self.tasks} tasks: {self.rank} directions of {self.parameters} parameters, room for "
-            f"{self.bound}, holding {self.kept:.2%} of {self.rows} gradients"
+            f"{self.kind} after {self.tasks} tasks: {self.rank} directions of {self.parameters} parameters (at most "
+            f"{self.bound}), {self.kept:.2%} of the squared length of {self.rows} gradients"
         )

@@ -60,7 +60,7 @@ class EBP(OnlineLearner[LayerMemories]):
     def __init__(self, model: torch.nn.Module, ridge: float = 1.0, forget: float = 1.0, step: float = 1.0) -> None:
         super().__init__(model)
         self.ridge = check_number(ridge, "ridge", hint="a small positive number")
-        self.forget = check_number(forget, "forget", hint="1 keeps everything, 0.99 fades")
+        self.forget = check_number(forget, "forget", hint="1 keeps everything, 0.99 forgets slowly")
         self._length = check_number(step, "step", hint="1 is RLS for a single layer; use less if a network overshoots")
         self._layers = layers_of(self.flat)
         for layer in self._layers:

@@ -68,7 +68,8 @@ def train_epoch(
     return float(torch.stack(losses).cpu().double() @ sizes) / len(order)
 
 
-def trainable(model: nn.Module) -> list[nn.Parameter]:
+def trainable_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters that require gradients."""
     return [p for p in model.parameters() if p.requires_grad]
 
 

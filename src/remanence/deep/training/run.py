@@ -11,7 +11,7 @@ from torch import nn
 
 from remanence.deep.guards.guard import Guard
 from remanence.deep.nn.wrappers import unwrap
-from remanence.deep.training.epoch import trainable
+from remanence.deep.training.epoch import trainable_parameters
 from remanence.deep.training.result import StreamFit
 from remanence.deep.training.targets import name_of
 from remanence.deep.training.trainer import Trainer
@@ -29,7 +29,7 @@ def run(training: TrainingRun, checkpoint: str | Path | None, progress: bool | N
     network, loss_name = build_network(training)
     error = training.error if training.error is not None else ("squared" if network.labels is None else "zero_one")
     settings = {"name": training.name, "loss": loss_name, "error": name_of(error), "heads": training.heads}
-    settings |= training.config.run_settings(trainable(training.model))
+    settings |= training.config.run_settings(trainable_parameters(training.model))
     trainer = Trainer(network, training.guard, training.config, training.plan, training.name)
     stream = [_by_reference(i, task) for i, task in enumerate(training.tasks)]
     with _restore_on_error(training), progress_bar("Training", trainer.steps(), progress) as advance:

@@ -22,7 +22,7 @@ from remanence.deep.guards.ogd import OGD
 from remanence.deep.nn.heads import add_outputs
 from remanence.deep.nn.wrappers import unwrap
 from remanence.deep.training.config import TrainingConfig
-from remanence.deep.training.epoch import forked_rng, generator, train_epoch, trainable
+from remanence.deep.training.epoch import forked_rng, generator, train_epoch, trainable_parameters
 from remanence.deep.training.network import TaskData, TaskNetwork
 from remanence.errors import NumericalError
 from remanence.evaluation.loop import Record
@@ -190,7 +190,7 @@ class Trainer:
 
     def make_optimizer(self) -> None:
         """Create the optimizer of the current parameters, and its scheduler."""
-        self.optimizer = self.config.make_optimizer(trainable(self.model))
+        self.optimizer = self.config.make_optimizer(trainable_parameters(self.model))
         self.scheduler = self.config.make_scheduler(self.optimizer)
 
 

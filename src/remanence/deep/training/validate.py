@@ -12,7 +12,7 @@ from remanence.deep.guards.layer_guard import LayerGuard
 from remanence.deep.nn.heads import MultiHead
 from remanence.deep.nn.wrappers import unwrap
 from remanence.deep.training.config import TrainingConfig
-from remanence.deep.training.epoch import trainable
+from remanence.deep.training.epoch import trainable_parameters
 from remanence.deep.training.network import TaskNetwork, count_outputs
 from remanence.deep.training.targets import Loss, OutputLabels, check_heads, choose_loss, heads_by_task, single_head
 from remanence.errors import InputError
@@ -46,7 +46,7 @@ def build_network(training: TrainingRun) -> tuple[TaskNetwork, str]:
         if not by_task:
             raise InputError("expected a model with one head for heads='single', got a MultiHead; try heads='task'")
         check_heads(model, tasks)
-    if not trainable(model):
+    if not trainable_parameters(model):
         raise InputError(
             "expected a model with parameters to train, got one without any, or with all frozen (requires_grad)"
         )

@@ -31,7 +31,7 @@ def train(net, optimizer, x, steps=10, after=lambda: None):
 
 
 class ScheduleFree(optim.Optimizer):
-    """Schedule-free SGD: trains at y, answers at the average x; eval() and train() switch the parameters."""
+    """Schedule-free SGD: trains at y, predicts at the average x; eval() and train() switch the parameters."""
 
     def __init__(self, parameters, lr=0.1, beta=0.9):
         super().__init__(parameters, {"lr": lr, "beta": beta, "k": 0, "train_mode": True})

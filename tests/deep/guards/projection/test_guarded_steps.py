@@ -82,7 +82,7 @@ def sam_step(net, base, new, rho=0.05):
 
 
 def asked_with_other_weights(net, optimizer, new):
-    """As with averaged weights: put in to answer, taken out again."""
+    """Other weights are loaded for prediction and replaced again, as with averaged weights."""
     loss_of(net, new).backward()
     optimizer.step()
     own = [p.detach().clone() for p in net.parameters()]

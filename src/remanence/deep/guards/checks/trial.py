@@ -114,10 +114,10 @@ class TrialStep:
 
 
 def _restore_hook(name: str, outside: Values) -> Callable[..., None]:
-    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], answer: Any) -> None:
+    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         if "forward" in vars(module) and outside:
             own = float_outputs(type(module).forward(module, *args, **kwargs))
-            if not all(map(_close, own, float_outputs(answer))):
+            if not all(map(_close, own, float_outputs(output))):
                 raise InputError(
                     f"{name} computes something else than {type(module).__name__} does, because its forward was "
                     "replaced, so its inputs do not explain its outputs; make it a class of its own, and name its "

@@ -72,9 +72,9 @@ def recording_reads(
 
     def call(model: nn.Module, batch: Any) -> Any:
         with record_buffer_reads(locations) as found:
-            answer = forward(model, batch)
+            output = forward(model, batch)
         read.update(found)
-        return answer
+        return output
 
     return call
 
