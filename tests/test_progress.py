@@ -40,20 +40,20 @@ def test_short_work_shows_nothing_even_on_a_terminal(monkeypatch):
 
 def test_long_work_shows_a_bar_on_a_terminal(monkeypatch):
     terminal = a_terminal(monkeypatch)
-    monkeypatch.setattr(progress, "PATIENCE", 0.02)
+    monkeypatch.setattr(progress, "DELAY", 0.02)
     assert work(seconds=0.3) == [0, 1, 2]
     assert "Sorting stones" in terminal.getvalue() and "/3" in terminal.getvalue()
 
 
 def test_long_work_shows_nothing_where_nobody_watches(capfd, monkeypatch):
-    monkeypatch.setattr(progress, "PATIENCE", 0.02)
+    monkeypatch.setattr(progress, "DELAY", 0.02)
     assert work(seconds=0.1) == [0, 1, 2]
     assert capfd.readouterr() == ("", "")
 
 
 def test_the_bar_can_be_forced_on_and_off(monkeypatch):
     terminal = a_terminal(monkeypatch)
-    monkeypatch.setattr(progress, "PATIENCE", 0.02)
+    monkeypatch.setattr(progress, "DELAY", 0.02)
     work(show=False, seconds=0.1)
     assert terminal.getvalue() == ""
     work(show=True)

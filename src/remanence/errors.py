@@ -1,15 +1,28 @@
-"""What can go wrong, in four words; every message says what was expected, what came, and what to try."""
+"""The exceptions of the package. Every message says what was expected, what was received and what to try."""
+
+from collections.abc import Sequence
 
 
-class InputError(ValueError):
-    """The data or a setting handed to us cannot be used as it is."""
+class _WithArguments(Exception):
+    """Names the arguments that would solve a problem, so that an interface can add the names of its own options."""
+
+    arguments: tuple[str, ...] = ()
+
+    def __init__(self, *args: object, arguments: Sequence[str] = ()) -> None:
+        super().__init__(*args)
+        if arguments:
+            self.arguments = tuple(arguments)
 
 
-class NumericalError(ArithmeticError):
-    """The arithmetic left the range in which its answer can be trusted."""
+class InputError(_WithArguments, ValueError):
+    """The data or a setting cannot be used as it is."""
 
 
-class FileError(OSError):
+class NumericalError(_WithArguments, ArithmeticError):
+    """A computation left the range in which its result can be trusted."""
+
+
+class FileError(_WithArguments, OSError):
     """A file is not what it claims to be, or cannot be read or written."""
 
 

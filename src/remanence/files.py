@@ -1,4 +1,4 @@
-"""Files that are either the old one or the new one, never half of each."""
+"""Atomic writing of files: a reader sees the old content or the new one, never a part of it."""
 
 import errno
 import os
@@ -13,12 +13,17 @@ from typing import Any
 
 from remanence.errors import FileError
 
-UNFINISHED = ".part"  # how the name of a file ends while it is being written
-CANNOT_SAY = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)  # from fsync where there is none
+UNFINISHED = ".part"  # ending of the name of a file that is being written
+NO_FSYNC = (
+    errno.EINVAL,
+    errno.ENOTSUP,
+    errno.EOPNOTSUPP,
+    errno.ENOSYS,
+)  # errors of fsync on file systems that do not support it
 
 
 def make_folder(path: Path) -> Path:
-    """The folder, made if it is not there and found writable."""
+    """Create the folder unless it exists, and check that it is writable."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -31,7 +36,7 @@ def make_folder(path: Path) -> Path:
 
 
 def kind_of_file(path: Path) -> str:
-    """What is at a path, in words; "" where nothing is, or a plain file."""
+    """What is at a path, for messages; "" if nothing is there, or a regular file."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -40,8 +45,8 @@ def kind_of_file(path: Path) -> str:
     return "" if stat.S_ISREG(mode) else kinds.get(stat.S_IFMT(mode), "a device")
 
 
-def refuse_unwritable(path: Path) -> None:
-    """Refuse what may not be replaced: anything but a plain file, and a file that nobody may write."""
+def check_writable(path: Path) -> None:
+    """Raise a FileError for anything but a regular file, and for read-only files."""
     found = kind_of_file(path)
     if found:
         hint = "name a file inside it" if found == "a folder" else "name a plain file"
@@ -51,22 +56,22 @@ def refuse_unwritable(path: Path) -> None:
 
 
 def write_atomically(path: Path, content: bytes | Iterable[Any]) -> None:
-    """Write beside the file and move into its place; `content` is bytes, or buffers to be written one by one.
+    """Write a temporary file in the same folder and rename it; `content` is bytes, or buffers to write one by one.
 
-    When it returns, the file and its name are on the disk, as far as the file system can say. An old file hands on its
-    permissions where they can be set; one that is read-only is not replaced.
+    On return the file and its name are on the disk, as far as the file system supports fsync. The permissions of an
+    old file are kept where they can be set; a read-only file is not replaced.
     """
-    refuse_unwritable(path)
+    check_writable(path)
     parts: Iterable[Any] = (content,) if isinstance(content, bytes) else content
     try:
-        beside, handle = _begun(path)
+        beside, handle = _temporary(path)
         with os.fdopen(handle, "wb") as file:
             try:
-                _hand_on_permissions(path, handle)
+                _copy_permissions(path, handle)
                 for part in parts:
                     file.write(part)
                 file.flush()
-                _settle(handle)
+                _sync(handle)
                 beside.replace(path)
             except BaseException:
                 beside.unlink(missing_ok=True)
@@ -75,22 +80,22 @@ def write_atomically(path: Path, content: bytes | Iterable[Any]) -> None:
         if isinstance(problem, FileError):
             raise
         raise FileError(f"cannot write {path}: {problem.strerror}; free some space or name another folder") from None
-    _settle_folder(path)
+    _sync_folder(path)
 
 
-def _begun(path: Path) -> tuple[Path, int]:
-    """A new unfinished file beside this one, locked so that nobody takes it for abandoned."""
+def _temporary(path: Path) -> tuple[Path, int]:
+    """A new temporary file in the same folder, locked so that it is not taken for abandoned."""
     while True:
         beside = path.with_name(f".{path.name}.{token_hex(8)}{UNFINISHED}")
         handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        _is_mine(handle)
-        if beside.exists():  # else it was taken for abandoned before it was locked
+        _locked(handle)
+        if beside.exists():  # else it was removed as abandoned before it was locked
             return beside, handle
         os.close(handle)
 
 
-def _is_mine(handle: int) -> bool:
-    """Whether nobody else holds the lock of this open file; then we do, where there are locks."""
+def _locked(handle: int) -> bool:
+    """Lock an open file; False if another process has locked it, or there are no locks."""
     try:
         import fcntl
 
@@ -100,26 +105,26 @@ def _is_mine(handle: int) -> bool:
     return True
 
 
-def _hand_on_permissions(path: Path, handle: int) -> None:
-    """Some file systems have no permissions to set (EPERM): then there are none to hand on."""
+def _copy_permissions(path: Path, handle: int) -> None:
+    """Copy the permissions of the old file; some file systems have none to set (EPERM)."""
     if path.exists() and hasattr(os, "fchmod"):
         with suppress(PermissionError):
             os.fchmod(handle, path.stat().st_mode & 0o777)
 
 
 def remove_unfinished(path: Path) -> None:
-    """Remove what writers that were killed have left beside the file; only for whoever may write it alone."""
+    """Remove temporary files that killed writers have left; only while holding the lock of the file."""
     for left in _unfinished(path):
         left.unlink(missing_ok=True)
 
 
 def remove_abandoned(path: Path) -> None:
-    """Remove what writers of this file that were killed have left beside it, and nothing that one still writes."""
+    """Remove temporary files that killed writers of this file have left, but none that is still being written."""
     for left in _unfinished(path):
         with suppress(OSError):
             handle = os.open(left, os.O_WRONLY)
             try:
-                if _is_mine(handle):
+                if _locked(handle):
                     left.unlink(missing_ok=True)
             finally:
                 os.close(handle)
@@ -130,17 +135,17 @@ def _unfinished(path: Path) -> Iterator[Path]:
     return (left for left in path.parent.glob("*" + UNFINISHED) if whose.fullmatch(left.name))
 
 
-def _settle(handle: int) -> None:
-    """Wait until the content is on the disk; some file systems cannot say (EINVAL), and then nobody knows better."""
+def _sync(handle: int) -> None:
+    """Wait until the content is on the disk; ignored on file systems without fsync (EINVAL)."""
     try:
         os.fsync(handle)
     except OSError as problem:
-        if problem.errno not in CANNOT_SAY:
+        if problem.errno not in NO_FSYNC:
             raise
 
 
-def _settle_folder(path: Path) -> None:
-    """A new name survives a loss of power only once its folder is on the disk too; the file itself is in its place."""
+def _sync_folder(path: Path) -> None:
+    """Wait until the folder is on the disk too: only then does the new name survive a loss of power."""
     try:
         handle = os.open(path.parent, os.O_RDONLY)
     except OSError:  # a folder that may not be read, or a system that does not open folders
@@ -148,9 +153,9 @@ def _settle_folder(path: Path) -> None:
     try:
         os.fsync(handle)
     except OSError as problem:
-        if problem.errno not in CANNOT_SAY:
+        if problem.errno not in NO_FSYNC:
             warnings.warn(
-                f"{path} was written, but its folder could not be brought to the disk ({problem.strerror}): after a "
+                f"{path} was written, but its folder could not be synced to the disk ({problem.strerror}): after a "
                 f"loss of power the file before it may be there again",
                 UserWarning,
                 stacklevel=3,

@@ -1,4 +1,4 @@
-"""A progress bar for long work: silent for two seconds, and only where someone is watching."""
+"""Progress bars for long work, shown after two seconds and only on a terminal."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +10,7 @@ from remanence.terminal_text import printable
 
 T = TypeVar("T")
 
-PATIENCE = 2.0  # seconds of silence
+DELAY = 2.0  # seconds before a bar is shown
 
 
 class _Bar:
@@ -30,7 +30,7 @@ class _Bar:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         with self.lock:
-            if self.closed:  # the work ended while we were on our way
+            if self.closed:  # (the work ended before the timer did)
                 return
             columns = (
                 TextColumn("{task.description}", markup=False),
@@ -39,7 +39,7 @@ class _Bar:
                 TimeRemainingColumn(),
             )
             self.progress = Progress(*columns, console=Console(stderr=True), transient=True)
-            self.line = self.progress.add_task(self.says(), total=self.total, completed=self.done)
+            self.line = self.progress.add_task(self.text(), total=self.total, completed=self.done)
             self.progress.start()
 
     def advance(self, steps: int = 1, note: str | None = None) -> None:
@@ -47,9 +47,9 @@ class _Bar:
             self.done += steps
             self.note = self.note if note is None else note
             if self.progress is not None:
-                self.progress.update(self.line, completed=self.done, description=self.says())
+                self.progress.update(self.line, completed=self.done, description=self.text())
 
-    def says(self) -> str:
+    def text(self) -> str:
         return printable(f"{self.description}: {self.note}" if self.note else self.description)
 
     def close(self) -> None:
@@ -61,7 +61,7 @@ class _Bar:
 
 @contextmanager
 def progress_bar(description: str, total: int | None = None, show: bool | None = None) -> Iterator[Callable[..., None]]:
-    """A block of work that reports by calling `advance(steps)`, or `advance(steps, note)` to say where it is.
+    """Show a progress bar; call `advance(steps)`, or `advance(steps, note)` to show a note as well.
 
     `show=None` shows a bar once the work has lasted two seconds, if standard error is a terminal; True shows it at
     once, False never.
@@ -71,7 +71,7 @@ def progress_bar(description: str, total: int | None = None, show: bool | None =
     if show:
         bar.show()
     elif show is None and sys.stderr is not None and sys.stderr.isatty():
-        timer = Timer(PATIENCE, bar.show)
+        timer = Timer(DELAY, bar.show)
         timer.daemon = True
         timer.start()
     try:
@@ -85,7 +85,7 @@ def progress_bar(description: str, total: int | None = None, show: bool | None =
 def track_progress(
     iterable: Iterable[T], description: str, total: int | None = None, show: bool | None = None
 ) -> Iterator[T]:
-    """The same items, with a bar that counts them as they are used up; see `progress_bar` for `show`."""
+    """Iterate over the items with a progress bar; see `progress_bar` for `show`."""
     if total is None and isinstance(iterable, (list, tuple, range)):
         total = len(iterable)
     with progress_bar(description, total, show) as advance:

@@ -1,7 +1,7 @@
-"""User text on a terminal: labels, column names and file names are shown as they are and never obeyed.
+"""User text on a terminal: labels, column names and file names are shown and never interpreted.
 
-A name may hold escape sequences, which a terminal would carry out, and square brackets, which rich would take for
-markup. `printable` makes the first visible; `plain_text` also keeps rich from reading the second.
+A name may contain escape sequences, which a terminal would execute, and square brackets, which rich would take for
+markup. `printable` escapes the former; `plain_text` also keeps rich from interpreting the latter.
 """
 
 import unicodedata
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 # Control characters, format characters (which can reverse the direction of text), line and paragraph separators, and
-# what is no character at all.
+# surrogates.
 HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
 
@@ -24,7 +24,7 @@ def printable(value: Any) -> str:
 
 
 def plain_text(value: Any, style: str = "") -> "Text":
-    """The value for rich: printable, and with square brackets that are square brackets."""
+    """The value for rich: printable, and without markup."""
     from rich.text import Text
 
     return Text(printable(value), style)

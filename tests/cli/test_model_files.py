@@ -199,13 +199,13 @@ def test_files_that_are_not_at_hand_and_rows_out_on_trust_are_told(call, data):
         code == 2 and "3 rows of part.csv" in err and "0.csv (25 rows)" in err and "--from" in err and "--trust" in err
     )
     code, out, err = call("unlearn", "m", "part.csv", "--trust")
-    assert code == 0 and "3 rows unlearned" in out and "Warning: not searched, as not at hand: 0.csv (25 rows)" in err
+    assert code == 0 and "3 rows unlearned" in out and "Warning: not searched, as not found: 0.csv (25 rows)" in err
     code, out, _ = call("inspect", "m")
     assert code == 0 and "– equals training" in out and "3 rows were unlearned on trust" in out
     Path("zero").rename("0.csv")
     Path("part.csv").rename("hidden.csv")
     code, _, err = call("unlearn", "m", "0.csv")
-    assert code == 2 and "part.csv, which is not at hand" in err and "--from" in err
+    assert code == 2 and "part.csv, which was not found" in err and "--from" in err
     assert told(call, "unlearn", "m", "0.csv", "--from", "hidden.csv")["unlearned"] == 22
     assert told(call, "unlearn", "m", "1.csv")["unsearched"] == []
     assert told(call, "inspect", "m")["rows"] == 25
@@ -225,7 +225,7 @@ def test_a_loss_of_digits_is_refused_accepted_and_shown_or_avoided(call, data):
     assert code == 0 and "every piece keeps a memory of its own: 3² numbers, 72 bytes each" in out
     assert call("unlearn", "p", "wild.csv")[0] == 0
     code, out, _ = call("inspect", "p")
-    assert code == 0 and "undo       pieces, 1 learners beside that of all" in out and "✗" not in out
+    assert code == 0 and "undo       pieces, 1 separate learners" in out and "✗" not in out
 
 
 def test_a_file_that_grew_is_refused_with_the_option_that_learns_it_all(call, data):

@@ -98,7 +98,7 @@ def test_a_refused_question_writes_nothing(asked, tmp_path):
         ((m, short), "'d' is missing"),
         ((m, holes), "row 12 has missing"),
         ((m, taken), "no column 'predicted' yet"),
-        ((tmp_path / "r", data, "o.csv", True), "expected a classifier for --scores"),
+        ((tmp_path / "r", data, "o.csv", True), "expected a classifier with `scores`"),
         ((tmp_path / "r", data), "expected 4 columns of features"),
     ):
         with pytest.raises(rm.InputError, match=words):
@@ -155,7 +155,7 @@ def test_the_confusion_counts_every_row_and_labels_nobody_has_met(asked, tmp_pat
     told = found.to_dict()
     assert told["accuracy"] == np.mean(truth == guess) and told["wrong"] == (truth != guess).sum()
     assert told["classes"][-1] == {"label": 9, "rows": 3, "correct": 0, "accuracy": 0.0}
-    with pytest.raises(rm.InputError, match="--label"):
+    with pytest.raises(rm.InputError, match="`label`"):
         evaluate_tables(m, [path], targets=["true"])
 
 

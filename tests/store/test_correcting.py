@@ -121,7 +121,7 @@ def test_everything_can_go_and_come_back(site, rows):
     X, y = rows
     assert unlearn_tables(m, files).total("unlearned") == 60
     assert read(m).ledger.rows() == 0
-    with pytest.raises(rm.InputError, match="teach it first"):
+    with pytest.raises(rm.InputError, match="learn some rows first"):
         predict_table(m, files[0], m.with_name("o.csv"))
     learn_tables(m, files)
     same(rm.load(m), joint(X, y), X)

@@ -199,11 +199,11 @@ import sys, time
 from remanence.tables import csv as text
 from remanence.store.jobs import predict as asking
 text.ROWS_AT_ONCE = 1
-real = asking._answers
+real = asking._predictions
 def slow(*arguments):
     time.sleep(0.05)
     return real(*arguments)
-asking._answers = slow
+asking._predictions = slow
 from remanence.cli import main
 main(["predict", *sys.argv[1:]])
 """

@@ -103,7 +103,7 @@ def test_pieces_are_a_setting_of_the_model(mishap, tmp_path):
     assert (
         describe(m).ledger.rows() == 200 and b'"format":"2"' in m.read_bytes() and b'"format":"1"' in plain.read_bytes()
     )
-    with pytest.raises(rm.InputError, match=r"--undo none, got --undo pieces"):
+    with pytest.raises(rm.InputError, match=r"undo none, got undo pieces"):
         learn_tables(plain, good[:1], PIECES)
     with pytest.raises(rm.InputError, match="one of each"):
         merge_files([m, plain], tmp_path / "both")

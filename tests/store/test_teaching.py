@@ -86,7 +86,7 @@ def test_columns_are_matched_by_name(tmp_path, rows):
 
 
 REFUSED = {
-    "a column more": ("a,b,c,d,e,kind\n1,2,3,4,5,0\n", "got 'e' besides; leave it out with --ignore e"),
+    "a column more": ("a,b,c,d,e,kind\n1,2,3,4,5,0\n", "got 'e' besides; ignore it"),
     "a column less": ("a,b,c,kind\n1,2,3,0\n", "'d' is missing"),
     "another name": ("a,b,c,D,kind\n1,2,3,4,0\n", "'d' is missing, and got 'D' besides"),
     "no label": ("a,b,c,d\n1,2,3,4\n", "to have the column 'kind'"),
@@ -94,7 +94,7 @@ REFUSED = {
     "text labels": ("a,b,c,d,kind\n1,2,3,4,0\n1,2,3,4,red\n", "got 'red' in row 2; use one kind of label"),
     "real labels": ("a,b,c,d,kind\n1,2,3,4,0.5\n", "got '0.5' in row 1"),
     "missing": ("a,b,c,d,kind\n1,2,3,4,0\n,2,3,4,0\n1,2,3,4,\n1,nan,3,4,1\n", "3 of 4 rows of bad.csv have missing"),
-    "infinite": ("a,b,c,d,kind\n1,2,inf,4,0\n", "the first in row 1; leave those rows out with --drop-nan"),
+    "infinite": ("a,b,c,d,kind\n1,2,inf,4,0\n", "the first in row 1; drop those rows"),
     "empty": ("", "bad.csv is empty"),
     "only a header": ("a,b,c,d,kind\n", "no rows"),
     "something else": ("PAR1", "not what its name says"),
@@ -203,7 +203,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
         def pieces(self):
             return [Endless()]
 
-    monkeypatch.setattr(teaching, "open_table", lambda path: Long())
+    monkeypatch.setattr(teaching, "open_table", lambda path, prefixes: Long())
     tracemalloc.start()
     learn_tables(tmp_path / "m", ["endless.parquet"], KIND)
     peak = tracemalloc.get_traced_memory()[1]
@@ -272,7 +272,7 @@ def test_labels_keep_their_kind(tmp_path):
     assert learned("whole", ["1.0", "2.0"]) == [1, 2]
     assert learned("whole too", [5]) == [1, 2, 5]
     (tmp_path / "m").unlink()
-    with pytest.raises(rm.InputError, match=r"real numbers like 0\.5; learn them as a quantity with --target"):
+    with pytest.raises(rm.InputError, match=r"real numbers like 0\.5; learn them as a numeric target"):
         learned("real", [0.5, 1])
 
 
@@ -310,11 +310,11 @@ def test_labels_that_turn_to_text_late_in_a_first_file_are_all_text(tmp_path, mo
 
 
 CONFLICTS = {
-    "label": (LearnOptions(label="a"), "--label kind, got --label a"),
-    "targets": (LearnOptions(targets=("a",)), "--target none, got --target a"),
-    "method": (LearnOptions(method="lms"), "--method rls, got --method lms"),
-    "ridge": (LearnOptions(settings={"ridge": "2"}), r"--ridge 1\.0, got --ridge 2\.0"),
-    "features": (LearnOptions(features="random:9"), "--features none, got --features random:9"),
+    "label": (LearnOptions(label="a"), "label kind, got label a"),
+    "targets": (LearnOptions(targets=("a",)), "targets none, got targets a"),
+    "method": (LearnOptions(method="lms"), "method rls, got method lms"),
+    "ridge": (LearnOptions(settings={"ridge": "2"}), r"ridge 1\.0, got ridge 2\.0"),
+    "features": (LearnOptions(features="random:9"), "features none, got features random:9"),
     "ignored": (LearnOptions(ignored=("a",)), "got 'a', which it has learned from"),
     "no setting": (LearnOptions(settings={"step": 1}), "expected a setting of RLS"),
 }
@@ -361,7 +361,7 @@ def test_random_features_and_other_methods(tmp_path, rows, three):
 def test_a_model_from_python_is_taught_on(tmp_path, rows, three):
     X, y = rows
     rm.save(rm.ContinualClassifier().fit(X[:20], y[:20]), tmp_path / "m")
-    with pytest.raises(rm.InputError, match="--label"):
+    with pytest.raises(rm.InputError, match="`label`"):
         learn_tables(tmp_path / "m", three[1:])
     learn_tables(tmp_path / "m", three[1:], KIND)
     same(rm.load(tmp_path / "m"), joint(X, y), X)
@@ -382,7 +382,7 @@ def test_what_is_no_model_file_of_ours_is_refused(tmp_path, three):
         learn_tables(tmp_path / "pair", three, KIND)
     with pytest.raises(rm.FileError, match="no model file"):
         learn_tables(three[0], three, KIND)
-    with pytest.raises(rm.InputError, match="called like data"):
+    with pytest.raises(rm.InputError, match="the name of a data file"):
         learn_tables(tmp_path / "new.csv", three, KIND)
 
 

@@ -46,7 +46,7 @@ def test_labels_from_pandas_become_plain_text():
         (([[1.0, 2.0], [1.0]], [0, 1]), "unequal length"),
         ((X, [0, 1, 1], X), "together"),
         ((X, [0, 1, 1], X[:, :1], [0, 1, 1]), "shape"),
-        ((X, [0, 1, 1], X, ["a", "b", "b"]), "numeric labels"),
+        ((X, [0, 1, 1], X, ["a", "b", "b"]), "numbers as labels"),
         ((X, [0, 1, 1], X, np.zeros((3, 2))), "labels"),
     ],
 )

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from remanence.errors import FileError, InputError
+from remanence.labels import as_labels
 from remanence.tables import csv as text
 from remanence.tables import expand_paths, open_table
 from remanence.tables import npz as arrays
-from remanence.tables.table import as_labels
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -101,7 +101,7 @@ BAD = {
     "no header": (".csv", b"1,2,3\n4,5,6\n", "name the columns"),
     "ragged": (".csv", b"a,b,label\n1,2,0\n1,2\n", "row 2"),
     "text among numbers": (".csv", b"a,b,label\n1,2,0\n1,red,0\n", "column 'b', row 2 of bad.csv, got 'red'"),
-    "binary": (".csv", bytes(range(256)), "not what its name says"),
+    "binary": (".csv", bytes(range(256)), "not a text file of rows"),
     "parquet inside": (".csv", b"PAR1....PAR1", "holds a Parquet file"),
     "zip inside": (".parquet", b"PK\x03\x04....", "holds an NPZ"),
     "text inside": (".npz", b"a,b\n1,2\n", "not what its name says"),

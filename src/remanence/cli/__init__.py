@@ -1,6 +1,6 @@
-"""The command `remanence`: parse, call, print.
+"""The command `remanence`: parse options, call the library, print the result.
 
-Exit code 0, 1 when a check fails, 2 when it could not be done: used badly, refused, or failed.
+Exit code 0 on success, 1 if a check fails, 2 on errors.
 """
 
 import os
@@ -14,6 +14,7 @@ import typer
 
 from remanence import __version__
 from remanence.cli.bench import bench as bench_command
+from remanence.cli.common.flags import message
 from remanence.cli.common.output import OutputLost, plain_warnings, safe_output
 from remanence.cli.compare import compare as compare_command
 from remanence.cli.evaluate import evaluate as evaluate_command
@@ -30,7 +31,7 @@ from remanence.errors import FileError, InputError, MissingDependency, Numerical
 
 app = typer.Typer(
     name="remanence",
-    help="Keep a model up to date as tasks, classes and samples arrive, and prove what it has kept.",
+    help="Exact continual learning: keep a model up to date as data arrives, and prove what it has kept.",
     epilog="Example: remanence run",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -39,9 +40,11 @@ app = typer.Typer(
 app.command("run", epilog="Example: remanence run --methods finetune,rls,joint --out runs/first")(run_command)
 app.command("report", epilog="Example: remanence report runs/digits")(report_command)
 app.command("compare", epilog="Example: remanence compare runs/digits runs/first")(compare_command)
-app.command("learn", epilog="Example: remanence learn model.safetensors 'data/*.csv' --label kind")(learn_command)
+app.command("learn", epilog="Example: remanence learn model.safetensors 'data/*.csv' --label species")(learn_command)
 app.command("predict", epilog="Example: remanence predict model.safetensors new.csv -o answers.csv")(predict_command)
-app.command("evaluate", epilog="Example: remanence evaluate model.safetensors test.csv --label kind")(evaluate_command)
+app.command("evaluate", epilog="Example: remanence evaluate model.safetensors test.csv --label species")(
+    evaluate_command
+)
 app.command("unlearn", epilog="Example: remanence unlearn model.safetensors customer.csv")(unlearn_command)
 app.command("merge", epilog="Example: remanence merge north.safetensors south.safetensors -o all.safetensors")(
     merge_command
@@ -61,31 +64,31 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     pass
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and leave with its exit code; REMANENCE_DEBUG=1 lets every exception through as it is."""
+    """Run the command and exit with its code; with REMANENCE_DEBUG=1 exceptions are not caught."""
     try:
         with plain_warnings(), safe_output():
             app(args=None if arguments is None else list(arguments), prog_name="remanence")
     except Exception as problem:
         if os.environ.get("REMANENCE_DEBUG", "") not in ("", "0"):
             raise
-        said = _said_of(problem)
-        if said:
+        text = _message_of(problem)
+        if text:
             typer.secho("Error: ", fg="red", bold=True, nl=False, err=True)
-            typer.echo(" ".join(said.split()), err=True)
+            typer.echo(" ".join(text.split()), err=True)
         sys.exit(2)
 
 
-def _said_of(problem: Exception) -> str:
-    """What a user should know of a problem; nothing where the reader of a pipe has left."""
+def _message_of(problem: Exception) -> str:
+    """The message for an exception; empty if the reader of a pipe has closed it."""
     if isinstance(problem, (InputError, FileError, MissingDependency, NumericalError)):
-        return str(problem)
+        return message(problem)
     if isinstance(problem, OutputLost):
         if isinstance(problem.problem, BrokenPipeError):
             return ""
@@ -96,7 +99,7 @@ def _said_of(problem: Exception) -> str:
     if isinstance(problem, MemoryError):
         return (
             f"not enough memory{f': {problem}' if str(problem) else ''}; use fewer features or columns, or a method "
-            f"that keeps less (see remanence methods)"
+            f"that needs less memory (see remanence methods)"
         )
     if isinstance(problem, OSError) and problem.filename is not None:
         return f"{problem.filename}: {problem.strerror}"

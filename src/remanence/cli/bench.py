@@ -1,4 +1,4 @@
-"""`remanence bench`: the benchmarks, which stand beside the package in its source tree and are not installed."""
+"""`remanence bench`: run the benchmarks, which are part of the source tree and not installed with the package."""
 
 import json
 import sys
@@ -18,16 +18,18 @@ WHERE = "benchmarks/"
 
 
 def bench(
-    only: Annotated[list[str] | None, typer.Option(help="A group, a benchmark, or a pattern; again for more.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Few rounds, under a minute; nothing is kept.")] = False,
-    smoke: Annotated[bool, typer.Option("--smoke", help="Only see that all of them run; nothing is kept.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="Group, benchmark or pattern to run; repeatable.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few rounds, under a minute; results are not saved.")] = False,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Only check that all of them run; results are not saved.")
+    ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the numbers.", show_default="benchmarks/results for a full run")
+        Path | None, typer.Option(help="Folder for the results.", show_default="benchmarks/results for a full run")
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Leave with 1 when a goal is missed.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a goal is missed.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure speed and memory as ratios to other libraries; from a clone of the source tree."""
+    """Measure speed and memory relative to other libraries; needs a clone of the source tree."""
     root = source_tree()
     arguments = [word for name in only or [] for word in ("--only", name)]
     arguments += ["--quick"] * quick + ["--smoke"] * smoke + ["--strict"] * strict
@@ -45,7 +47,7 @@ def bench(
 
 
 def source_tree() -> Path:
-    """The folder that holds the benchmarks, or a refusal that says where they are."""
+    """The root of the source tree; a MissingDependency error if the package was installed without it."""
     root = Path(remanence.__file__).resolve().parents[2]
     if not (root / WHERE / "__main__.py").is_file():
         raise MissingDependency(

@@ -1,4 +1,4 @@
-"""`remanence compare`: several runs in one table and on one page."""
+"""`remanence compare`: compare several runs in one table and on one page."""
 
 import json
 from pathlib import Path
@@ -11,10 +11,10 @@ from remanence.terminal_text import printable
 
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs, two or more.")],
-    out: Annotated[Path, typer.Option(help="Folder for the page and the numbers.")] = Path("runs/compare"),
+    out: Annotated[Path, typer.Option(help="Folder for the page and the results.")] = Path("runs/compare"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON, and nothing else.")] = False,
 ) -> None:
-    """Put runs side by side: what each learner kept in each, and in which settings they differ."""
+    """Compare runs: the results of every learner in each run, and the settings in which the runs differ."""
     from remanence.files import make_folder, write_atomically
     from remanence.report import Run
     from remanence.report.folders import COMPARISON, check_folder

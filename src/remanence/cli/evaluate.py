@@ -1,4 +1,4 @@
-"""`remanence evaluate`: how often a model file is right on data whose answers are known."""
+"""`remanence evaluate`: the errors of a model file on data with known labels or targets."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -12,21 +12,22 @@ from remanence.terminal_text import plain_text
 if TYPE_CHECKING:
     from remanence.store.jobs.evaluate import Evaluation
 
-WIDEST = 20  # classes up to which the confusion is shown whole
+WIDEST = 20  # most classes for which the confusion matrix is shown
 
 
 def evaluate(
     model: Model,
     data: Data,
-    label: Annotated[str | None, typer.Option(help="The column of true labels.", show_default="the model's")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of true labels.", show_default="the model's")] = None,
     target: Annotated[
-        list[str] | None, typer.Option(help="A column of true numbers, for a regressor.", show_default="the model's")
+        list[str] | None,
+        typer.Option(help="Numeric column of true values (regression); repeatable.", show_default="the model's"),
     ] = None,
     ignore: Ignore = None,
     drop_nan: DropMissing = False,
     as_json: AsJson = False,
 ) -> None:
-    """Count right and wrong answers, class by class; or, for numbers, say how far off they are."""
+    """Report accuracy and confusion counts per class; for regression RMSE, mean absolute error and R²."""
     from remanence.store.jobs.evaluate import evaluate_tables
 
     with metered("Evaluating", len(data)) as (_, meter):
@@ -41,7 +42,7 @@ def _show(found: "Evaluation") -> None:
     from rich.console import Console
     from rich.table import Column, Table
 
-    console, told = Console(highlight=False), found.to_dict()
+    console, summary = Console(highlight=False), found.to_dict()
     if found.errors:
         table = Table("target", "rmse", "mae", "r²", header_style="bold")
         for name, e in found.errors.items():
@@ -52,8 +53,8 @@ def _show(found: "Evaluation") -> None:
     small = len(found.labels) <= WIDEST
     given = [Column(plain_text(f"as {label}")) for label in found.labels] if small else []
     table = Table("class", "rows", "correct", *given, header_style="bold")
-    for row, entry in zip(found.confusion.tolist(), told["classes"], strict=True):
+    for row, entry in zip(found.confusion.tolist(), summary["classes"], strict=True):
         share = "–" if entry["accuracy"] is None else f"{entry['accuracy']:.1%}"
         table.add_row(plain_text(entry["label"]), f"{entry['rows']:,}", share, *(f"{n:,}" for n in row if small))
     console.print(table)
-    console.print(f"accuracy {found.accuracy:.2%}: {told['wrong']:,} of {found.rows:,} rows wrong")
+    console.print(f"accuracy {found.accuracy:.2%}: {summary['wrong']:,} of {found.rows:,} rows wrong")

@@ -1,4 +1,4 @@
-"""`remanence inspect`: what a model file knows, and evidence that it is what it says."""
+"""`remanence inspect`: show the contents of a model file and check it."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,11 @@ from remanence.terminal_text import printable
 if TYPE_CHECKING:
     from remanence.store.jobs.inspect import Inspection
 
-LINES = 12  # of a list that are shown
+LINES = 12  # of a list shown
 
 
 def inspect(model: Model, as_json: AsJson = False) -> None:
-    """Show what a model file knows and check that it is sound; leave with 1 if a check fails."""
+    """Show what a model file has learned and check it; exit with 1 if a check fails."""
     from remanence.store.jobs.inspect import inspect_file
 
     found = inspect_file(model)
@@ -28,7 +28,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Without the numbers that JSON has not: they become text."""
+    """The value with infinities and NaN as text, which JSON does not have as numbers."""
     if isinstance(value, dict):
         return {str(key): plain(v) for key, v in value.items()}
     if isinstance(value, list):
@@ -54,7 +54,7 @@ def _show(found: "Inspection") -> None:
         "label": told["label"],
         "ignored": _listed(told["ignored"]),
         "encoder": told["encoder"],
-        "undo": None if found.pieces is None else f"pieces, {found.pieces} learners beside that of all",
+        "undo": None if found.pieces is None else f"pieces, {found.pieces} separate learners",
         "ridge": None if found.ridge is None else f"{found.ridge:g} in force",
         "condition": None if found.condition is None else f"{found.condition:.1e}",
         "size": f"{told['bytes']:,} bytes, {told['precision'] or 'no'} numbers, written by {told['library']}",

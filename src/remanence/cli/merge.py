@@ -1,4 +1,4 @@
-"""`remanence merge`: model files of several sites in one."""
+"""`remanence merge`: merge model files that learned on different data."""
 
 import json
 from pathlib import Path
@@ -10,11 +10,13 @@ from remanence.cli.common.options import AsJson
 
 
 def merge(
-    models: Annotated[list[Path], typer.Argument(help="Two or more model files, taught alike on different data.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write: a new one, or one of these.")],
+    models: Annotated[
+        list[Path], typer.Argument(help="Two or more model files with the same settings, learned on different data.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write: a new one, or one of those merged.")],
     as_json: AsJson = False,
 ) -> None:
-    """Become the model that saw the rows of all; what two of them have learned is refused, it would count twice."""
+    """Merge model files into the model that saw the rows of all. Data that two of them have learned is an error."""
     from remanence.store.jobs.merge import merge_files
     from remanence.store.jobs.session import rows_of
 

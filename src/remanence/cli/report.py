@@ -1,4 +1,4 @@
-"""`remanence report`: the page, the pictures and the tables of a run once more, from its numbers."""
+"""`remanence report`: write the page, figures and tables of a run again from its results."""
 
 import json
 from pathlib import Path
@@ -12,11 +12,11 @@ from remanence.terminal_text import printable
 def report(
     run: Annotated[Path, typer.Argument(help="Folder of a run, or its results.json.")],
     out: Annotated[
-        Path | None, typer.Option(help="Folder for pictures and page.", show_default="the folder of the run")
+        Path | None, typer.Option(help="Folder for the page and the figures.", show_default="the folder of the run")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")] = False,
 ) -> None:
-    """Show a run again, and write its page and pictures anew; nothing is learned."""
+    """Show the results of a run and write its page and figures again, without training."""
     from remanence.report import Run
     from remanence.report.files import write_run
 

@@ -1,10 +1,11 @@
-"""`remanence unlearn`: take rows out of a model file, so that it never saw them."""
+"""`remanence unlearn`: remove rows from a model file, as if it had never seen them."""
 
 import json
 from typing import Annotated
 
 import typer
 
+from remanence.cli.common.flags import message
 from remanence.cli.common.meter import metered
 from remanence.cli.common.options import AsJson, Data, DropMissing, Model
 from remanence.errors import FileError, InputError, MissingDependency, NumericalError
@@ -13,60 +14,53 @@ from remanence.errors import FileError, InputError, MissingDependency, Numerical
 def unlearn(
     model: Model,
     data: Data,
-    label: Annotated[str | None, typer.Option(help="The column of labels; must be the model's.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of class labels; must be that of the model.")] = None,
     source: Annotated[
         list[str] | None,
-        typer.Option("--from", metavar="FILE", help="A learned file that the rows are a part of; again for more."),
+        typer.Option("--from", metavar="FILE", help="Learned file to search for copies of the rows; repeatable."),
     ] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Take out rows that are in no learned file at hand, if arithmetic allows.")
+        bool, typer.Option("--trust", help="Also remove rows that are in no learned file that was found, if possible.")
     ] = False,
     accept_loss: Annotated[
         bool,
-        typer.Option("--accept-loss", help="Go on where rounding leaves fewer digits than promised; inspect shows it."),
+        typer.Option("--accept-loss", help="Continue if rounding leaves fewer digits than promised (see inspect)."),
     ] = False,
     drop_nan: DropMissing = False,
     as_json: AsJson = False,
 ) -> None:
-    """Become the model that never saw these rows, exactly; rows that were never learned are refused.
+    """Remove rows exactly, as if the model had never seen them. Rows that were never learned are an error.
 
-    Every copy of the rows goes out of all learned files at hand: those of known names that lie beside the data or the
-    model or in the current folder, and those named with --from. Learned files that are not at hand cannot be searched,
-    and are named.
+    Every copy of the rows is removed from all learned files that can be found: files with the name of a ledger entry
+    next to the data, next to the model or in the current folder, and those named with --from. Learned files that are
+    not found cannot be searched, and are listed.
     """
-    from remanence.store.jobs.learn_options import LearnOptions
-    from remanence.store.jobs.unlearn import RowsNotFound, RowsOnTrust, unlearn_session
+    from remanence.store.jobs.unlearn import unlearn_session
     from remanence.tables import expand_paths
 
     paths = expand_paths(data)
+    error: Exception | None = None
     with (
         metered("Unlearning", len(paths)) as (advance, meter),
-        unlearn_session(model, LearnOptions(label), source or (), drop_nan, trust, accept_loss) as going,
+        unlearn_session(model, label, source or (), drop_nan, trust, accept_loss) as job,
     ):
-        refused: Exception | None = None
         try:
             for path in paths:
-                going.unlearn(path, meter)
+                job.unlearn(path, meter)
                 advance(1)
-        except RowsNotFound as refusal:
-            refused = InputError(f"{refusal} (options --from FILE and --trust)")
-        except RowsOnTrust as refusal:
-            refused = InputError(f"{refusal} (option --from FILE; with --trust you vouch that they are not)")
-        except NumericalError as refusal:
-            refused = NumericalError(f"{refusal} (option --accept-loss; models begun with --undo pieces lose nothing)")
-        except (InputError, FileError, MissingDependency) as refusal:
-            refused = refusal
-    report = going.report
+        except (InputError, FileError, MissingDependency, NumericalError) as problem:
+            error = problem
+    report = job.report
     if as_json:
-        typer.echo(json.dumps(report.to_dict() | ({"error": str(refused)} if refused else {}), ensure_ascii=False))
+        typer.echo(json.dumps(report.to_dict() | ({"error": message(error)} if error else {}), ensure_ascii=False))
     else:
         for name, counts in report.files.items():
-            out_already = f", {counts.skipped:,} were out already" if counts.skipped else ""
-            typer.echo(f"{name}: {counts.unlearned:,} rows unlearned{out_already}")
+            before = f", {counts.skipped:,} were removed before" if counts.skipped else ""
+            typer.echo(f"{name}: {counts.unlearned:,} rows unlearned{before}")
         if report.unsearched:
             _warn(report.unsearched)
-    if refused is not None:
-        raise refused
+    if error is not None:
+        raise error
 
 
 def _warn(unsearched: dict[str, int]) -> None:
@@ -74,7 +68,7 @@ def _warn(unsearched: dict[str, int]) -> None:
     more = f" and {len(unsearched) - 5} more" if len(unsearched) > 5 else ""
     typer.secho("Warning: ", fg="yellow", bold=True, nl=False, err=True)
     typer.echo(
-        f"not searched, as not at hand: {', '.join(shown)}{more}; copies of these rows in there, if any, are still in "
-        f"the model. Name the files with --from to take those out too.",
+        f"not searched, as not found: {', '.join(shown)}{more}; copies of these rows in there, if any, are still in "
+        f"the model. Name the files with --from to remove those too.",
         err=True,
     )

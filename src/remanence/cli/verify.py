@@ -1,4 +1,4 @@
-"""`remanence verify`: try every claim of the paper on hard and random data, and say how near each came to its limit."""
+"""`remanence verify`: check every claim of the paper on hard and random data; report measured and allowed errors."""
 
 import json
 from pathlib import Path
@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from remanence.certificates import Certificate
 
 SIGNS = {"identity": "=", "bound": "≤", "statistical": "~"}
-LEGEND = "= equal up to rounding   ≤ an inequality   ~ a mean over seeds, within its interval"
+LEGEND = "= equal up to rounding   ≤ an inequality   ~ a mean over seeds, within its confidence interval"
 
 
 def verify(
-    claim: Annotated[
-        list[str] | None, typer.Option(help="Name of a claim; give it again for more. All of them if none is given.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Decides the random data.")] = 0,
-    instances: Annotated[int, typer.Option(help="At most this many data sets a claim, the hard ones first.")] = 20,
+    claim: Annotated[list[str] | None, typer.Option(help="Name of a claim; repeatable. All claims by default.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random data.")] = 0,
+    instances: Annotated[int, typer.Option(help="Number of data sets per claim, the hard ones first.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print the certificates as JSON, and nothing else.")] = False,
-    draw: Annotated[Path | None, typer.Option(help="Draw the map of methods with its errors into this SVG.")] = None,
+    draw: Annotated[
+        Path | None, typer.Option(help="SVG file to draw the map of methods and their errors into.")
+    ] = None,
 ) -> None:
-    """Check every claim of the paper on hard and random data; leave with 1 if one fails."""
+    """Check every claim of the paper on hard and random data; exit with 1 if one fails."""
     from remanence.certificates import draw_map
     from remanence.certificates import verify as verified
 

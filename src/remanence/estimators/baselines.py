@@ -20,10 +20,10 @@ from remanence.estimators.growing_classes import grow_classes
 from remanence.estimators.input_checks import (
     check_container,
     check_labels,
-    check_same_kind,
     refused_as_input_error,
 )
 from remanence.estimators.one_value import OneValue
+from remanence.labels import check_same_kind
 from remanence.validation import check_count, check_finite, check_number, check_result, quiet
 
 FLOATS = (np.float64, np.float32)

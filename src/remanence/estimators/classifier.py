@@ -14,8 +14,9 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.base import ContinualEstimator, positive
 from remanence.estimators.growing_classes import grow_classes
-from remanence.estimators.input_checks import check_labels, check_same_kind, refused_as_input_error
+from remanence.estimators.input_checks import check_labels, refused_as_input_error
 from remanence.estimators.settings import check_word
+from remanence.labels import check_same_kind
 from remanence.methods.protocol import Method
 from remanence.validation import check_number, check_result, quiet
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.estimators.input_checks import check_labels, check_same_kind
+from remanence.estimators.input_checks import check_labels
+from remanence.labels import check_same_kind
 
 
 def grow_classes(known: Array | None, y: Array, announced: Any = None) -> tuple[Array, Array]:

@@ -9,10 +9,10 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from remanence.arrays import Array
 from remanence.errors import FileError, InputError, MissingDependency, NumericalError
+from remanence.labels import LEARNABLE, family_of, family_of_value
 from remanence.validation import check_finite, check_numbers, check_unmasked
 
 LONGEST_LABELS = 1 << 20  # characters that all labels of a block may take, each as wide as the longest
-KINDS = {"i": "numbers", "u": "numbers", "f": "numbers", "b": "booleans", "U": "text"}
 
 
 class InputTypeError(InputError, TypeError):
@@ -86,25 +86,11 @@ def check_labels(y: Any, rows: int | None = None) -> Array:
                 f"Unknown label type: continuous. Expected classes, integers or text, got "
                 f"{float(y[y != np.trunc(y)][0])!r}; use ContinualRegressor for quantities"
             )
-    elif kind not in KINDS:
+    elif family_of(y) not in LEARNABLE:
         hint = {"S": "decode them to text first", "c": "Complex data not supported"}.get(kind, "convert them to text")
         kind = {"S": "bytes", "c": "complex numbers"}.get(kind, str(y.dtype))
         raise InputTypeError(f"Unknown label type: expected integers, booleans or text, got {kind}; {hint}")
     return np.asarray(y)
-
-
-def kind_of_labels(labels: Array) -> str:
-    """Labels that can stand side by side: numbers, booleans, or text."""
-    return KINDS.get(labels.dtype.kind, labels.dtype.kind)
-
-
-def check_same_kind(labels: Array, known: Array) -> None:
-    """Refuse labels that cannot stand beside those known."""
-    if kind_of_labels(labels) != kind_of_labels(known):
-        raise InputError(
-            f"expected labels like those met so far ({kind_of_labels(known)}), got {kind_of_labels(labels)}; "
-            f"use one kind of label"
-        )
 
 
 def _check_size(labels: Any, count: int) -> None:
@@ -116,7 +102,7 @@ def _check_size(labels: Any, count: int) -> None:
 def _of_one_kind(y: Array) -> Array:
     """Object labels (pandas text columns, lists) as an array of their own kind."""
     values = y.tolist()
-    kinds = {_kind_of_value(value) for value in values}
+    kinds = {family_of_value(value) for value in values}
     if len(kinds) == 1 and "" not in kinds:
         _check_size(values, len(values))
         try:
@@ -124,7 +110,7 @@ def _of_one_kind(y: Array) -> Array:
         except (ValueError, OverflowError):
             plain = np.empty(0, object)
         exact = plain.tolist() == values or (plain.dtype.kind == "f" and not np.isfinite(plain).all())
-        if plain.dtype.kind in KINDS and exact:
+        if family_of(plain) in LEARNABLE and exact:
             return plain
         raise InputTypeError(
             "Unknown label type: expected labels that an array can tell apart, got numbers of too many digits, numbers "
@@ -132,11 +118,3 @@ def _of_one_kind(y: Array) -> Array:
         )
     types = sorted({type(value).__name__ for value in values})
     raise InputTypeError(f"Unknown label type: expected labels of one kind, all text or all numbers, got {types}")
-
-
-def _kind_of_value(value: Any) -> str:
-    if isinstance(value, str):
-        return "text"
-    if isinstance(value, (bool, np.bool_)):
-        return "booleans"
-    return "numbers" if isinstance(value, (int, float, np.integer, np.floating)) else ""

@@ -86,7 +86,7 @@ def repeat(
         Outcome(c.name, c.label, tuple(matrices[c.name]), c.role, c.note, certificates[c.name]) for c in first
     )
     if certified is None and not any(certificates.values()):
-        notes = [*notes, "The stream is large, and its guarantees were not checked; --certify does so."]
+        notes = [*notes, "The stream is large, and its guarantees were not checked; certified=True checks them."]
     relations = () if certified is False else _relations(bool(certified))
     return Run(outcomes, dict(settings or {}), command, versions(), tuple(notes), relations)
 

@@ -56,7 +56,8 @@ class RunFolder:
         if before is not None and before != wanted:
             raise InputError(
                 f"expected {folder} to be new or to hold this run, got one with {_differing(before, wanted)}; "
-                "name another folder with --out, or replace that run with --again"
+                "name another folder, or replace that run with `again`",
+                arguments=("folder", "again"),
             )
         self.folder = make_folder(folder)
         self.reused = 0

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from remanence.errors import FileError, InputError
-from remanence.files import refuse_unwritable, remove_unfinished, write_atomically
+from remanence.files import check_writable, remove_unfinished, write_atomically
 from remanence.store.format.encode import decode, encode
 from remanence.store.format.externals import Externals
 from remanence.store.format.metadata import NOTES, SUMMARY, problem_of
@@ -149,7 +149,7 @@ class Locked:
 def locked(path: str | Path, wait: float = WAIT) -> Iterator[Locked]:
     """Read, change and write without another writer in between; gives up after `wait` seconds."""
     path = Path(os.path.realpath(path))  # two paths to one file share its lock
-    refuse_unwritable(path)
+    check_writable(path)
     with lock_file(path, wait):
         yield Locked(path)
 
@@ -195,9 +195,9 @@ def _no_number(text: str) -> None:
 
 
 def _check_pieces(learner: Any, ledger: Ledger, pieces: Any) -> None:
-    from remanence.store.jobs.piecewise import problem
+    from remanence.store.jobs.piecewise import pieces_problem
 
-    wrong = "expected pieces by mark" if type(pieces) is not dict else problem(learner, ledger, pieces)
+    wrong = "expected pieces by mark" if type(pieces) is not dict else pieces_problem(learner, ledger, pieces)
     if wrong:
         raise FileError(f"its pieces are invalid: {wrong}")
 

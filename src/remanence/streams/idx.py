@@ -42,8 +42,9 @@ def _there(folder: Path, name: str) -> Path:
         if path.is_file():
             return path
     raise FileError(
-        f"expected the file {name} (or {name}.gz) in {folder}, found none; bring it with `make data`, or say with "
-        "--data which folder holds it"
+        f"expected the file {name} (or {name}.gz) in {folder}, found none; bring it with `make data`, or name the "
+        "folder that holds it",
+        arguments=("data",),
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.labels import FAMILIES, family_of, family_of_value
 from remanence.validation import check_finite
 
 
@@ -83,16 +84,12 @@ def same_kind(X: Array, Y: Array, other_X: Array, other_Y: Array, what: str = "t
         raise InputError(f"expected {what} to be rows of shape {X.shape[1:]} as the others, got {other_X.shape[1:]}")
     if Y.shape[1:] != other_Y.shape[1:]:
         raise InputError(f"expected {what} to have {_width(Y)} as the others, got {_width(other_Y)}")
-    if _family(Y) != _family(other_Y):
-        raise InputError(f"expected {what} to have {_family(Y)} labels as the others, got {_family(other_Y)}")
+    if family_of(Y) != family_of(other_Y):
+        raise InputError(f"expected {what} to have {family_of(Y)} as labels, like the others, got {family_of(other_Y)}")
 
 
 def _width(Y: Array) -> str:
     return "labels (rows,)" if Y.ndim == 1 else f"targets (rows, {Y.shape[1]})"
-
-
-def _family(Y: Array) -> str:
-    return {"U": "text", "S": "bytes", "b": "boolean"}.get(Y.dtype.kind, "numeric")
 
 
 def _array(values: Any, name: str) -> Array:
@@ -116,15 +113,16 @@ def _real(array: Array, name: str) -> Array:
 
 def _labels(labels: Array, name: str) -> Array:
     if labels.dtype.kind == "O":  # what pandas makes of text
-        if all(isinstance(label, str) for label in labels):
+        families = {family_of_value(label) for label in labels}
+        if families == {"text"}:
             return labels.astype(str)
-        if not all(isinstance(label, (bool, int, float, np.number, np.bool_)) for label in labels):
+        if not families <= {"numbers", "booleans"}:
             kinds = sorted({type(label).__name__ for label in labels})
             raise InputError(f"expected {name} to hold labels of one kind, got {', '.join(kinds)}; fill gaps, use text")
         labels = np.array(labels.tolist())
     if labels.dtype.kind == "T":
         labels = labels.astype(str)
-    if labels.dtype.kind not in "fiubUS":
+    if labels.dtype.kind not in FAMILIES:
         raise InputError(f"expected {name} to hold integers, text or booleans, got dtype {labels.dtype}; use text")
     if labels.dtype.kind == "f":
         check_finite(labels, name)

@@ -1,18 +1,19 @@
-"""Hashes of files that may change while they are read: what was parsed is what was hashed, or it is refused.
+"""Hashes of files that may change while they are read: the rows that were parsed are those that were hashed.
 
-A file is hashed first, to decide whether it is known, and its bytes once more as the parser takes them. Where the two
-differ, somebody wrote to the file in between, and nothing of it may be used.
+A text file is hashed as the parser reads it. Where it was hashed before, to find out whether it is known, both hashes
+must agree, else the file was written to in between and nothing of it may be used.
 """
 
 import hashlib
 import io
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from remanence.errors import InputError
+from remanence.errors import FileError, InputError
 
-PART = 1 << 20  # bytes read at once
+CHUNK = 1 << 20  # bytes read at once
 
 
 class LineTooLong(ValueError):
@@ -20,13 +21,29 @@ class LineTooLong(ValueError):
 
 
 class HashingFile(io.RawIOBase):
-    """A file to be read from beginning to end, which hashes every byte that is read and looks for lines without end."""
+    """A file that is read once from start to end, and hashed as it is read.
 
-    def __init__(self, path: Path, longest: int) -> None:
-        self.file = path.open("rb", buffering=0)
-        self.digest = hashlib.sha256()
-        self.longest, self.line = longest, 0  # bytes of a line at most, and so far of the last one
-        self.ended = True  # with a line break, so far
+    `prefixes` are lengths in bytes; the SHA-256 of that much of the beginning is collected in `prefix_hashes` as soon
+    as more than that was read. Lines longer than `longest_line` bytes raise LineTooLong.
+    """
+
+    def __init__(self, path: Path, longest_line: int, prefixes: Iterable[int] = ()) -> None:
+        try:
+            self.file = path.open("rb", buffering=0)
+        except OSError as problem:
+            raise FileError(f"cannot read {path}: {problem.strerror}") from None
+        self.opened = _version(os.fstat(self.file.fileno()))
+        self.digest, self.count = hashlib.sha256(), 0  # of the bytes read so far
+        self.cuts = sorted(set(prefixes), reverse=True)
+        self.prefix_hashes: dict[int, str] = {}
+        self.longest_line, self.line = longest_line, 0  # bytes of the last line so far
+        self.ended = True  # whether the last line read so far ends with a line break
+        self.unchanged = True  # from opening the file to its end
+
+    @property
+    def size(self) -> int:
+        """The length of the file in bytes when it was opened."""
+        return self.opened[0]
 
     def readable(self) -> bool:
         return True
@@ -34,40 +51,59 @@ class HashingFile(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         count = self.file.readinto(buffer) or 0
         part = bytes(memoryview(buffer)[:count])
-        self.digest.update(part)
+        self._hash(part)
         last = max(part.rfind(b"\n"), part.rfind(b"\r"))
         self.line = self.line + count if last < 0 else count - 1 - last
-        if self.line > self.longest:
+        if self.line > self.longest_line:
             raise LineTooLong
         if count:
             self.ended = last == count - 1
+        else:
+            self.unchanged = _version(os.fstat(self.file.fileno())) == self.opened
         return count
+
+    def _hash(self, part: bytes) -> None:
+        view = memoryview(part)
+        while self.cuts and self.cuts[-1] < self.count + len(view):
+            cut = self.cuts.pop()
+            self.digest.update(view[: cut - self.count])
+            view, self.count = view[cut - self.count :], cut
+            self.prefix_hashes[cut] = self.digest.hexdigest()
+        self.digest.update(view)
+        self.count += len(view)
 
     def close(self) -> None:
         self.file.close()
         super().close()
 
 
-def hash_with_beginnings(path: Path, lengths: Iterable[int] = ()) -> tuple[str, int, dict[int, str]]:
-    """SHA-256 of a file, its length in bytes, and the SHA-256 of its first bytes for each of `lengths` it reaches."""
-    digest, place, found = hashlib.sha256(), 0, {}
-    cuts = sorted(set(lengths), reverse=True)
+def hash_of_bytes(path: Path, spans: Iterable[tuple[int, int]] | None = None, salt: str = "") -> str:
+    """SHA-256 of a file, or of some (start, length) spans of it, without reading it all at once."""
+    digest = hashlib.sha256(salt.encode())
     with path.open("rb", buffering=0) as file:
-        while part := file.read(min(PART, cuts[-1] - place) if cuts else PART):
-            digest.update(part)
-            place += len(part)
-            if cuts and place == cuts[-1]:
-                found[cuts.pop()] = digest.hexdigest()
-    return digest.hexdigest(), place, found
+        if spans is None:
+            while part := file.read(CHUNK):
+                digest.update(part)
+            return digest.hexdigest()
+        for start, length in spans:
+            file.seek(start)
+            while length > 0 and (part := file.read(min(length, CHUNK))):
+                digest.update(part)
+                length -= len(part)
+    return digest.hexdigest()
 
 
 def identity(path: Path) -> tuple[int, ...]:
-    """Tells one file from another of the same name, and one that was written to from what it was."""
+    """Tells a file from another of the same name, and from itself after it was written to."""
     status = path.stat()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    return status.st_dev, status.st_ino, *_version(status)
 
 
-def refuse_changed(name: str) -> NoReturn:
+def _version(status: os.stat_result) -> tuple[int, int]:
+    return status.st_size, status.st_mtime_ns
+
+
+def raise_changed(name: str) -> NoReturn:
     raise InputError(
         f"{name} changed while it was being read, so nothing of it was used; try again once it is complete"
     )

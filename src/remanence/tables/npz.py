@@ -1,4 +1,4 @@
-"""NPZ: one array of rows (n, d), and beside it arrays of n labels, by name."""
+"""NPZ files: one array of rows (n, d), and arrays of n labels or numbers by name."""
 
 import hashlib
 import io
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from remanence.errors import InputError
-from remanence.tables.table import ROWS_AT_ONCE, Piece, RowBlock, Table
+from remanence.tables.table import ROWS_AT_ONCE, Piece, RowBlock, Table, stacked
 
-DENSEST = 256  # bytes that one byte of a file may unpack to, where they are more than the next
-LARGEST_PACKED = 1 << 28
+MAX_RATIO = 256  # unpacked bytes per byte of the file, for files that unpack to more than the next
+SMALL = 1 << 28
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 BROKEN = (ValueError, OSError, EOFError, KeyError, RuntimeError, NotImplementedError, OverflowError, SyntaxError,
           struct.error, zipfile.BadZipFile, zlib.error, lzma.LZMAError)  # fmt: skip
@@ -30,7 +30,7 @@ def read(path: Path) -> "NpzTable":
 class NpzTable(Table):
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.arrays, self.mark = _loaded(path)
+        self.arrays, self.hash = _loaded(path)
         wide = [name for name, a in self.arrays.items() if a.ndim == 2]
         if len(wide) != 1 and "X" not in wide:
             raise InputError(
@@ -44,8 +44,8 @@ class NpzTable(Table):
         if not len(X):
             raise InputError(f"the array {self.rows} of {path.name} has no rows; expected at least one")
         others = [n for n in self.arrays if n != self.rows]
-        self.aside = [n for n in others if self.arrays[n].ndim == 1 and len(self.arrays[n]) == len(X)]
-        self.columns = (*(f"{self.rows}{i}" for i in range(X.shape[1])), *self.aside)
+        self.others = [n for n in others if self.arrays[n].ndim == 1 and len(self.arrays[n]) == len(X)]
+        self.columns = (*(f"{self.rows}{i}" for i in range(X.shape[1])), *self.others)
 
     def pieces(self) -> Sequence[Piece]:
         return (NpzPiece(self),)
@@ -56,7 +56,7 @@ class NpzPiece(Piece):
         self.table, self.path, self.name = table, table.path, table.path.name
 
     def fingerprint(self) -> str:
-        return self.table.mark
+        return self.table.hash
 
     def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[RowBlock]:
         self.table.require([*columns, *labels])
@@ -67,7 +67,8 @@ class NpzPiece(Piece):
             if name not in own and self.table.arrays[name].dtype.kind not in "fiub":
                 raise InputError(
                     f"expected numbers in the array {name!r} of {self.name}, got {self.table.arrays[name].dtype}; "
-                    f"encode them as numbers, or leave the array out with --ignore {name}"
+                    f"encode them as numbers, or ignore the array",
+                    arguments=("ignored",),
                 )
         for i in range(0, len(X), ROWS_AT_ONCE):
             part = slice(i, i + ROWS_AT_ONCE)
@@ -77,14 +78,13 @@ class NpzPiece(Piece):
                 block = np.empty((len(X[part]), len(columns)))
                 for k, (name, j) in enumerate(zip(columns, where, strict=True)):
                     block[:, k] = X[part, j] if j is not None else self.table.arrays[name][part]
-            aside = [self.table.arrays[c][part] for c in labels]
-            original = {n: self.table.arrays[n][part] for n in (self.table.rows, *self.table.aside)}
-            stacked = (aside[0] if len(aside) == 1 else np.column_stack(aside)) if aside else None
-            yield RowBlock(block, stacked, i, original if originals else None)
+            beside = [self.table.arrays[c][part] for c in labels]
+            original = {n: self.table.arrays[n][part] for n in (self.table.rows, *self.table.others)}
+            yield RowBlock(block, stacked(beside), i, original if originals else None)
 
 
 def _loaded(path: Path) -> tuple[dict[str, Any], str]:
-    """The arrays of a file and the SHA-256 of the bytes they were read from, which may not be there any more."""
+    """The arrays of a file, and the SHA-256 of the bytes they were read from."""
     try:
         content = path.read_bytes()
         with zipfile.ZipFile(io.BytesIO(content)) as file:
@@ -104,28 +104,28 @@ def _loaded(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def _check_sizes(file: zipfile.ZipFile, size: int, name: str) -> None:
-    """Refuse arrays that are packed so densely that unpacking them is likely to be a trap."""
+    """Raise an InputError for arrays that unpack to so much that they are likely to be a zip bomb."""
     unpacked = sum(info.file_size for info in file.infolist())
-    if unpacked > max(DENSEST * size, LARGEST_PACKED):
+    if unpacked > max(MAX_RATIO * size, SMALL):
         raise InputError(
-            f"expected {name} to unpack to at most {DENSEST} times its size, got {unpacked} bytes in a file of {size}; "
-            f"if that is right, save it with numpy.savez (not compressed) or as Parquet"
+            f"expected {name} to unpack to at most {MAX_RATIO} times its size, got {unpacked} bytes in a file of "
+            f"{size}; if that is right, save it with numpy.savez (not compressed) or as Parquet"
         )
 
 
 def _array(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
-    """One array; what its header says must be what there is to unpack, before memory is taken for it."""
+    """One array; its header must agree with the size of the member before memory is allocated for it."""
     if not info.filename.endswith(".npy"):
-        raise ValueError(f"{info.filename!r:.60} is no array")
+        raise ValueError(f"{info.filename!r:.60} is not an array")
     with file.open(info) as member:
         version = np.lib.format.read_magic(member)
         if version not in HEADERS:
-            raise ValueError(f"{info.filename!r:.60} is of the unknown version {version}")
+            raise ValueError(f"{info.filename!r:.60} has the unknown version {version}")
         shape, _, dtype = HEADERS[version](member)
         begun = member.tell()
         if dtype.hasobject:
             raise ValueError(f"{info.filename!r:.60} holds objects")
         if begun + math.prod(shape) * dtype.itemsize != info.file_size:
-            raise ValueError(f"{info.filename!r:.60} says it is of shape {shape}, which it is not")
+            raise ValueError(f"{info.filename!r:.60} has the shape {shape} in its header, and another size")
     with file.open(info) as member:
         return np.lib.format.read_array(member, allow_pickle=False)

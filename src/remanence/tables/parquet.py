@@ -1,6 +1,6 @@
-"""Parquet: streamed in record batches, one piece a row group, so that a file may be larger than memory.
+"""Parquet files: read in record batches, one piece per row group, so that a file may be larger than memory.
 
-A column of vectors (lists of numbers of one length, such as embeddings) counts as one column an entry: v.0, v.1, …
+A column of vectors (lists of numbers of one length, such as embeddings) becomes one column per entry: v.0, v.1, …
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,8 +11,8 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError, MissingDependency
-from remanence.tables.hashing import identity, refuse_changed
-from remanence.tables.table import ROWS_AT_ONCE, Piece, RowBlock, Table, hash_of_bytes, refuse_twice
+from remanence.tables.hashing import hash_of_bytes, identity, raise_changed
+from remanence.tables.table import ROWS_AT_ONCE, Piece, RowBlock, Table, check_unique, stacked
 
 
 def read(path: Path) -> "ParquetTable":
@@ -32,7 +32,7 @@ class ParquetTable(Table):
         try:
             with pq.ParquetFile(path) as file:
                 self.metadata, schema = file.metadata, file.schema_arrow
-                refuse_twice(schema.names, path.name)
+                check_unique(schema.names, path.name)
                 self.vectors = {f.name: _width(file, f, path.name) for f in schema if _is_vector(f.type)}
         except InputError:
             raise
@@ -58,13 +58,13 @@ class ParquetTable(Table):
 class ParquetPiece(Piece):
     def __init__(self, table: ParquetTable, group: int, groups: int) -> None:
         self.table, self.group, self.path = table, group, table.path
-        self.mark: str | None = None
+        self.hash: str | None = None
         self.name = table.path.name if groups == 1 else f"{table.path.name}[{group}]"
 
     def fingerprint(self) -> str:
-        if self.mark is None:
-            self.mark = self._hash()
-        return self.mark
+        if self.hash is None:
+            self.hash = self._hash()
+        return self.hash
 
     def _hash(self) -> str:
         group = self.table.metadata.row_group(self.group)
@@ -75,7 +75,7 @@ class ParquetPiece(Piece):
             if column.dictionary_page_offset is not None:
                 start = min(start, column.dictionary_page_offset)
             spans.append((start, column.total_compressed_size))
-        salt = ";".join(f"{name}:{kind}" for name, kind in self.table.types.items())
+        salt = ";".join(f"{name}:{found}" for name, found in self.table.types.items())
         return hash_of_bytes(self.path, spans, salt)
 
     def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[RowBlock]:
@@ -93,10 +93,9 @@ class ParquetPiece(Piece):
                 batches = file.iter_batches(ROWS_AT_ONCE, row_groups=[self.group], columns=wanted)
                 for batch in batches:
                     X = self._numbers(batch, columns)
-                    aside = [_labels(batch.column(c)) for c in labels]
-                    stacked = (aside[0] if len(aside) == 1 else np.column_stack(aside)) if aside else None
+                    beside = [_labels(batch.column(c)) for c in labels]
                     original = {n: batch.column(n) for n in self.table.types} if originals else None
-                    yield RowBlock(X, stacked, first, original)
+                    yield RowBlock(X, stacked(beside), first, original)
                     first += len(X)
         except InputError:
             raise
@@ -106,16 +105,17 @@ class ParquetPiece(Piece):
         self._check_unchanged()
 
     def _check_unchanged(self) -> None:
-        """Arrow reads pages here and there, so the bytes cannot be hashed as they come: they are hashed once more."""
-        if self.mark is not None and (identity(self.path) != self.table.identity or self._hash() != self.mark):
-            refuse_changed(self.path.name)
+        """Arrow does not read pages in order, so they cannot be hashed as they are read: they are hashed once more."""
+        if self.hash is not None and (identity(self.path) != self.table.identity or self._hash() != self.hash):
+            raise_changed(self.path.name)
 
     def _check_numeric(self, name: str) -> None:
-        kind = self.table.types[self.table.sources[name][0]]
-        if not _is_vector(kind) and not _is_numeric(kind):
+        found = self.table.types[self.table.sources[name][0]]
+        if not _is_vector(found) and not _is_numeric(found):
             raise InputError(
-                f"expected numbers in column {name!r} of {self.path.name}, got {kind}; encode them as numbers, "
-                f"or leave the column out with --ignore {name}"
+                f"expected numbers in column {name!r} of {self.path.name}, got {found}; encode them as numbers, "
+                f"or ignore the column",
+                arguments=("ignored",),
             )
 
     def _numbers(self, batch: Any, columns: Sequence[str]) -> Array:
@@ -150,24 +150,26 @@ def _scalars(column: Any) -> Array:
     return np.asarray(column.cast("double").to_numpy(zero_copy_only=False))[None]
 
 
-def _is_numeric(kind: Any) -> bool:
-    import pyarrow.types as kinds
+def _is_numeric(found: Any) -> bool:
+    import pyarrow.types as types
 
-    return bool(kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind) or kinds.is_decimal(kind))
+    return bool(
+        types.is_integer(found) or types.is_floating(found) or types.is_boolean(found) or types.is_decimal(found)
+    )
 
 
-def _is_vector(kind: Any) -> bool:
-    import pyarrow.types as kinds
+def _is_vector(found: Any) -> bool:
+    import pyarrow.types as types
 
-    lists = kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
-    return bool(lists and _is_numeric(kind.value_type))
+    lists = types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found)
+    return bool(lists and _is_numeric(found.value_type))
 
 
 def _width(file: Any, field: Any, name: str) -> int:
     """The length of a column's vectors: as its type says, or as the first row has it that is not null."""
-    import pyarrow.types as kinds
+    import pyarrow.types as types
 
-    if kinds.is_fixed_size_list(field.type):
+    if types.is_fixed_size_list(field.type):
         return int(field.type.list_size)
     for batch in file.iter_batches(ROWS_AT_ONCE, columns=[field.name]):
         there = batch.column(0).drop_null()
@@ -183,14 +185,14 @@ def _width(file: Any, field: Any, name: str) -> int:
 
 def _labels(column: Any) -> Array:
     """Label values as they are; a missing one is an empty text or NaN."""
-    import pyarrow.types as kinds
+    import pyarrow.types as types
 
-    if kinds.is_dictionary(column.type):
+    if types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if kinds.is_nested(column.type):
+    if types.is_nested(column.type):
         raise InputError(f"expected labels that are numbers or text, got {column.type}; use a column of single values")
-    if kinds.is_integer(column.type) and not column.null_count:
+    if types.is_integer(column.type) and not column.null_count:
         return np.asarray(column.to_numpy(zero_copy_only=False))
-    if kinds.is_integer(column.type) or kinds.is_floating(column.type):
+    if types.is_integer(column.type) or types.is_floating(column.type):
         return np.asarray(column.cast("double").to_numpy(zero_copy_only=False))
     return np.array(["" if v is None else str(v) for v in column.to_pylist()], dtype=object)

@@ -1,11 +1,10 @@
-"""What every table is: named columns of numbers, beside one of labels, in pieces that are learned whole or not at all.
+"""Tables: named columns of numbers and labels, in pieces that are learned whole or not at all.
 
-A file is one piece; a Parquet file is one piece a row group. A piece has a fingerprint of its bytes, so that data are
-known by what they hold and not by what they are called.
+A file is one piece, except that every row group of a Parquet file is a piece. A piece is identified by a hash of its
+bytes, so that data are recognised by their content and not by their name.
 """
 
 import glob
-import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,20 +20,19 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.errors import FileError, InputError
 from remanence.files import kind_of_file
+from remanence.tables.formats import DESCRIPTIONS, SIGNATURES, format_of, listed_endings
 
-FORMATS = {".csv": "csv", ".tsv": "csv", ".npz": "npz", ".parquet": "parquet", ".pq": "parquet"}
 ROWS_AT_ONCE = 8192
-MISSING = {"", "na", "n/a", "nan", "null", "none"}  # how text says that a number is missing, in any case of letters
 
 
 @dataclass(frozen=True)
 class RowBlock:
-    """A block of rows: numbers of the asked columns and what stands in the label columns, missing ones as NaN."""
+    """A block of rows: the numbers of the requested columns, and the label columns; missing numbers are NaN."""
 
     X: Array  # (n, d) float64
-    labels: Array | None  # (n,) or (n, k): text, integers or real numbers, as the file has them
-    first: int  # the number of its first row within the piece, from 0
-    original: Mapping[str, Any] | None = None  # every column as the file has it, for those who hand rows on
+    labels: Array | None  # (n,) or (n, k): text, integers or real numbers, as in the file
+    first: int  # number of its first row within the piece, from 0
+    original: Mapping[str, Any] | None = None  # every column as it is in the file, if requested
 
     def complete(self) -> Array:
         """Which rows have no missing entry, (n,)."""
@@ -47,21 +45,28 @@ class RowBlock:
         return whole
 
     def only(self, chosen: Array) -> "RowBlock":
-        """The rows marked by `chosen`, (n,) true or false."""
-        original = None if self.original is None else {name: _taken(v, chosen) for name, v in self.original.items()}
+        """The rows selected by the boolean array `chosen`, (n,)."""
+        original = None if self.original is None else {name: _filtered(v, chosen) for name, v in self.original.items()}
         return RowBlock(self.X[chosen], None if self.labels is None else self.labels[chosen], self.first, original)
 
 
 def finite_rows(X: Array) -> Array:
-    """Which rows hold only finite numbers, (n,); one pass where all of them do."""
+    """Which rows hold only finite numbers, (n,); one pass if all of them do."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(X.sum()):
             return np.ones(len(X), bool)
     return np.asarray(np.isfinite(X).all(axis=1))
 
 
-def _taken(column: Any, chosen: Array) -> Any:
-    return column[chosen] if isinstance(column, np.ndarray) else column.filter(chosen)  # (Arrow's own word for it)
+def stacked(columns: Sequence[Array]) -> Array | None:
+    """Label columns as one array: (n,) for one of them, (n, k) for several, None for none."""
+    if not columns:
+        return None
+    return columns[0] if len(columns) == 1 else np.column_stack(columns)
+
+
+def _filtered(column: Any, chosen: Array) -> Any:
+    return column[chosen] if isinstance(column, np.ndarray) else column.filter(chosen)  # (NumPy or Arrow)
 
 
 class Piece(ABC):
@@ -69,20 +74,21 @@ class Piece(ABC):
 
     path: Path
     name: str
-    grows: bool = False  # whether rows can be appended to the file, so that it begins with what it was before
-    size: int | None = None  # bytes, of a file that is one piece and that rows are appended to; known once hashed
+    grows: bool = False  # whether rows may be appended to the file, so that it starts with what it was before
+    size: int | None = None  # bytes of such a file
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """A hash of what it holds; `blocks` refuses what is not as it was when this was first asked."""
+        """A hash of its content. After the first call `blocks` raises an InputError if the content has changed."""
 
-    def beginnings(self, lengths: Iterable[int]) -> dict[int, str]:
-        """What the fingerprint would be of the first bytes alone, for lengths at which such a file may have ended."""
+    def prefix_hashes(self) -> Mapping[int, str]:
+        """Length in bytes: fingerprint of that much of its beginning, for the `prefixes` it was opened with and as far
+        as it was read."""
         return {}
 
     @abstractmethod
     def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[RowBlock]:
-        """Its rows, some thousand at a time: the numbers of `columns`, in this order, and the label columns.
+        """Its rows, block by block: the numbers of `columns` in this order, and the label columns.
 
         With `originals` also all columns as they are in the file: text of a CSV, arrays of an NPZ, Arrow of a Parquet.
         """
@@ -96,13 +102,13 @@ class Table(ABC):
 
     @abstractmethod
     def pieces(self) -> Sequence[Piece]:
-        """The pieces in the order of the file; a table without rows is refused."""
+        """The pieces in the order of the file; a table without rows is an InputError."""
 
     def features(self, labels: Sequence[str] = (), ignored: Sequence[str] = ()) -> tuple[str, ...]:
-        """The columns that are neither labels nor ignored; one that has no name is refused."""
+        """The columns that are neither labels nor ignored; one without a name is an InputError."""
         self.require([*labels, *ignored])
-        aside = {*labels, *ignored}
-        kept = tuple(c for c in self.columns if c not in aside)
+        others = {*labels, *ignored}
+        kept = tuple(c for c in self.columns if c not in others)
         if not kept:
             raise InputError(f"expected {self.path.name} to have columns beside {[*labels, *ignored]}, got none")
         if "" in kept:
@@ -118,7 +124,7 @@ class Table(ABC):
         return frozenset(self.columns)
 
     def require(self, columns: Iterable[str]) -> None:
-        """Refuse a table that lacks one of the columns."""
+        """Raise an InputError if one of the columns is missing."""
         missing = [c for c in columns if c not in self.names]
         if missing:
             raise InputError(
@@ -128,12 +134,19 @@ class Table(ABC):
             )
 
 
-def refuse_twice(columns: Sequence[str], name: str) -> None:
-    """Refuse names that several columns have."""
+def check_unique(columns: Sequence[str], name: str) -> None:
+    """Raise an InputError if several columns have the same name."""
     twice = [column for column, count in Counter(columns).items() if count > 1]
     if twice:
         few = ", ".join(map(repr, sorted(twice)[:5])) + (" …" if len(twice) > 5 else "")
         raise InputError(f"expected column names that differ in {name}, got {few} more than once; rename them")
+
+
+def check_signature(name: str, expected: str, start: bytes) -> None:
+    """Raise an InputError if the first bytes of a file are those of another format than its name says."""
+    found = SIGNATURES.get(start, "csv" if expected == "csv" else None)
+    if found != expected:
+        raise InputError(f"{name} is not what its name says: it holds {DESCRIPTIONS[found]}; rename or convert it")
 
 
 def _close(missing: Sequence[str], columns: Sequence[str]) -> str:
@@ -142,41 +155,44 @@ def _close(missing: Sequence[str], columns: Sequence[str]) -> str:
 
 
 def _first_and_last(names: Sequence[str], each: int = 5) -> str:
-    """A list of names, or its ends: labels often come last."""
+    """A list of names, or its first and last ones: labels often come last."""
     if len(names) <= 2 * each:
         return ", ".join(map(repr, names))
     return f"{', '.join(map(repr, names[:each]))} … {', '.join(map(repr, names[-each:]))}"
 
 
-def open_table(path: Path | str) -> Table:
-    """The table in a file, by the ending of its name; a file that is something else is refused."""
+def open_table(path: Path | str, prefixes: Iterable[int] | None = None) -> Table:
+    """The table in a file, by the ending of its name; a file of another format is an InputError.
+
+    `prefixes` (lengths in bytes, possibly none) says that the rows will be read once: a text file then stays open, is
+    hashed as it is read, and its beginnings of these lengths are hashed too.
+    """
     path = Path(path)
     if not path.is_file():
         other = kind_of_file(path)
         hint = "" if other in ("", "a folder") else "; write what comes from it to a file first"
         raise FileError(f"cannot read {path}: {f'it is {other}{hint}' if other else 'there is no such file'}")
-    kind = FORMATS.get(path.suffix.lower())
-    if kind is None:
-        raise InputError(f"expected a file ending in {', '.join(FORMATS)}, got {path.name}; convert it first")
+    found = format_of(path)
+    if found is None:
+        raise InputError(f"expected a file ending in {listed_endings()}, got {path.name}; convert it first")
     if path.stat().st_size == 0:
         raise InputError(f"{path.name} is empty; expected a table with at least one row")
-    found = _sniffed(path)
-    if found != kind and not (kind == "csv" and found is None):
-        looks = {"npz": "an NPZ (zip) file", "parquet": "a Parquet file", None: "something else"}[found]
-        raise InputError(f"{path.name} is not what its name says: it holds {looks}; rename or convert it")
-    opened: Table = import_module(f"remanence.tables.{kind}").read(path)
-    refuse_twice(opened.columns, path.name)
-    return opened
+    module = import_module(f"remanence.tables.{found}")
+    if found == "csv":
+        table: Table = module.read(path, prefixes)  # (which looks at the first bytes itself: one open file)
+    else:
+        check_signature(path.name, found, _first_bytes(path))
+        table = module.read(path)
+    check_unique(table.columns, path.name)
+    return table
 
 
-def _sniffed(path: Path) -> str | None:
-    """The format a file's first bytes tell, or None."""
+def _first_bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            start = file.read(4)
+            return file.read(4)
     except OSError as problem:
         raise FileError(f"cannot read {path}: {problem.strerror}") from None
-    return {b"PAR1": "parquet", b"PK\x03\x04": "npz"}.get(start)
 
 
 def expand_paths(patterns: Iterable[Path | str]) -> list[Path]:
@@ -191,36 +207,3 @@ def expand_paths(patterns: Iterable[Path | str]) -> list[Path]:
             raise FileError(f"cannot find {pattern}: no file matches this pattern")
         found.update({Path(match): None for match in matches if Path(match).is_file()})
     return list(found)
-
-
-def hash_of_bytes(path: Path, spans: Iterable[tuple[int, int]] | None = None, salt: str = "") -> str:
-    """SHA-256 of a file, or of some (start, length) spans of it, without reading it all at once."""
-    digest = hashlib.sha256(salt.encode())
-    with path.open("rb") as file:
-        for start, length in spans if spans is not None else [(0, path.stat().st_size)]:
-            file.seek(start)
-            while length > 0:
-                part = file.read(min(length, 1 << 20))
-                if not part:
-                    break
-                digest.update(part)
-                length -= len(part)
-    return digest.hexdigest()
-
-
-def as_labels(values: Any) -> Array:
-    """Label values as text, integers or real numbers; numbers come as text in CSV files and are told apart."""
-    array = np.asarray(values)
-    if array.dtype.kind in "bS" or (array.dtype.kind == "u" and (array > np.iinfo(np.int64).max).any()):
-        return array.astype(str)  # (numbers too large to be integers here are codes, as in a CSV)
-    if array.dtype.kind not in "OU":
-        return array
-    text = np.char.strip(array.astype(str))
-    try:
-        whole = text.astype(np.int64)
-    except (ValueError, OverflowError):
-        try:
-            return text.astype(np.float64)
-        except ValueError:
-            return text
-    return whole if (whole.astype(str) == text).all() else text  # '01' is a code and not the number 1

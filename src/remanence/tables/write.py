@@ -1,7 +1,7 @@
-"""Tables going out: blocks of named columns as the bytes of a CSV, Parquet or NPZ file, by the ending of its name.
+"""Writing tables: blocks of named columns as the bytes of a CSV, Parquet or NPZ file, by the ending of its name.
 
-CSV and Parquet are written as the blocks come; an NPZ file is made of whole arrays, which are held until the end.
-A column is a NumPy array or an Arrow one; where a format has no columns of vectors, each entry is a column of its own.
+CSV and Parquet are written block by block; an NPZ file is made of whole arrays, which are kept in memory until the end.
+Columns are NumPy or Arrow arrays; where a format has no columns of vectors, each entry becomes a column.
 """
 
 import csv
@@ -15,31 +15,32 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError, MissingDependency
+from remanence.tables.formats import delimiter_of, format_of, listed_endings
 
 Block = Mapping[str, Any]
 
 
 def encoded(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
-    """The bytes of the file, part by part; what is no text (half a character, damaged bytes) is refused."""
+    """The bytes of the file, part by part; text that cannot be encoded is an InputError."""
     try:
-        yield from WRITERS[ending(path)](path, blocks)
+        yield from WRITERS[output_format(path)](path, blocks)
     except Exception as problem:
         if isinstance(problem, UnicodeError) or type(problem).__module__.startswith("pyarrow"):
             raise InputError(f"expected text that can be written to {path.name}, got {problem}") from None
         raise
 
 
-def ending(path: Path) -> str:
-    """The ending that says how a table is written; any other is refused."""
-    found = path.suffix.lower()
-    if found not in WRITERS:
-        raise InputError(f"expected the name of a table to write, ending in {', '.join(WRITERS)}, got {path.name}")
+def output_format(path: Path) -> str:
+    """The format in which a table of this name is written; a name without a known ending is an InputError."""
+    found = format_of(path)
+    if found is None:
+        raise InputError(f"expected the name of a table to write, ending in {listed_endings()}, got {path.name}")
     return found
 
 
 def _text(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
     page = io.StringIO(newline="")
-    writer = csv.writer(page, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", lineterminator="\n")
+    writer = csv.writer(page, delimiter=delimiter_of(path), lineterminator="\n")
     for k, block in enumerate(blocks):
         columns = _flat(block)
         if not k:
@@ -73,7 +74,7 @@ def _parquet(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
 
 
 class ChunkSink(io.RawIOBase):
-    """A file that only remembers what was written since it was last asked."""
+    """A writable file that keeps only what was written since the last call of `drain`."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -96,36 +97,34 @@ class ChunkSink(io.RawIOBase):
 
 
 def _arrays(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
-    held: dict[str, list[Array]] = {}
+    parts_of: dict[str, list[Array]] = {}
     for block in blocks:
         for name, column in block.items():
             if set(name) & set("/\\\0") or name in (".", ".."):
-                raise InputError(f"expected names of arrays without parts of a path, got {name!r}; write a CSV")
-            held.setdefault(name, []).append(_as_array(column))
+                raise InputError(f"expected array names without / and \\, got {name!r}; write a CSV")
+            parts_of.setdefault(name, []).append(_as_array(column))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        for name, parts in held.items():
+        for name, parts in parts_of.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.concatenate(parts), allow_pickle=False)
     yield buffer.getvalue()
 
 
 WRITERS: dict[str, Callable[[Path, Iterable[Block]], Iterator[bytes]]] = {
-    ".csv": _text,
-    ".tsv": _text,
-    ".parquet": _parquet,
-    ".pq": _parquet,
-    ".npz": _arrays,
+    "csv": _text,
+    "parquet": _parquet,
+    "npz": _arrays,
 }
 
 
 def _flat(block: Block) -> dict[str, Array]:
-    """The block as columns of single entries; what is missing is empty."""
+    """The block as columns of single entries."""
     return {n: c for name, column in block.items() for n, c in _spread(name, column, lists=False)}
 
 
 def _spread(name: str, column: Any, lists: bool) -> Iterator[tuple[str, Any]]:
-    """A column of vectors as one column an entry; `lists` leaves Arrow's own as they are."""
+    """A column of vectors as one column per entry; `lists` leaves columns of Arrow as they are."""
     if isinstance(column, np.ndarray):
         if column.ndim == 1:
             yield name, column

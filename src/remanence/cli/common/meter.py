@@ -1,4 +1,4 @@
-"""A progress bar that says how many rows a second go by."""
+"""A progress bar that shows the rows per second."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,19 +8,19 @@ from remanence.progress import progress_bar
 
 
 class Meter:
-    """Says on a progress bar what is being read, and how many rows a second."""
+    """Shows the file that is read and the rows per second on a progress bar."""
 
     def __init__(self, advance: Callable[..., None]) -> None:
-        self.advance, self.begun, self.rows = advance, time.monotonic(), 0
+        self.advance, self.started, self.rows = advance, time.monotonic(), 0
 
     def __call__(self, name: str, rows: int) -> None:
         self.rows += rows
-        rate = self.rows / max(time.monotonic() - self.begun, 1e-9)
+        rate = self.rows / max(time.monotonic() - self.started, 1e-9)
         self.advance(0, f"{name}, {rate:,.0f} rows/s")
 
 
 @contextmanager
 def metered(what: str, files: int) -> Iterator[tuple[Callable[..., None], Meter]]:
-    """A bar that counts files, and a meter that counts rows beside it."""
+    """A progress bar over files, and a meter that counts rows."""
     with progress_bar(what, files) as advance:
         yield advance, Meter(advance)

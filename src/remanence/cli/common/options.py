@@ -7,15 +7,15 @@ import typer
 
 from remanence.errors import InputError
 
-Model = Annotated[Path, typer.Argument(help="The model file, called *.safetensors by custom.")]
+Model = Annotated[Path, typer.Argument(help="Model file, usually named *.safetensors.")]
 Data = Annotated[list[str], typer.Argument(help="CSV, NPZ or Parquet files, or patterns like 'data/*.csv'.")]
-Ignore = Annotated[list[str] | None, typer.Option(help="A column to leave out; give it again for more.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and nothing else.")]
-DropMissing = Annotated[bool, typer.Option("--drop-nan", help="Leave out rows with missing entries, and count them.")]
+Ignore = Annotated[list[str] | None, typer.Option(help="Column to ignore; repeatable.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
+DropMissing = Annotated[bool, typer.Option("--drop-nan", help="Drop rows with missing entries, and count them.")]
 
 
 def read_settings(texts: list[str] | None, **named: Any) -> dict[str, Any]:
-    """Settings given as NAME=VALUE, and those that have an option of their own."""
+    """Settings given as NAME=VALUE, and those with their own options."""
     settings = {name: value for name, value in named.items() if value is not None}
     for text in texts or []:
         name, sign, value = text.partition("=")

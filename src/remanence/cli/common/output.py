@@ -1,4 +1,4 @@
-"""Standard output that cannot take every sign, is full, or is no longer read: told apart from everything else."""
+"""Standard output that cannot encode a character, is full or was closed, told apart from other errors."""
 
 import codecs
 import io
@@ -15,7 +15,7 @@ SIGNS = {"✓": "+", "✗": "x", "–": "-", "−": "-", "…": "...", "≤": "<
 
 
 class OutputLost(Exception):
-    """Standard output failed; `problem` says how. (An OSError would be taken for one of a file.)"""
+    """Standard output failed with `problem`. (Not an OSError, which would be taken for that of a file.)"""
 
     def __init__(self, problem: OSError) -> None:
         super().__init__(problem.strerror)
@@ -23,7 +23,7 @@ class OutputLost(Exception):
 
 
 class Output:
-    """A stream as it is, but for what it raises."""
+    """A stream that raises OutputLost instead of OSError."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -46,7 +46,7 @@ class Output:
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """A block whose warnings are said in a line of their own, without the place in the code that raised them."""
+    """Print warnings as one line, without the place in the code that raised them."""
     before = warnings.formatwarning
     warnings.formatwarning = lambda message, *_: f"Warning: {message}\n"
     try:
@@ -57,9 +57,9 @@ def plain_warnings() -> Iterator[None]:
 
 @contextmanager
 def safe_output() -> Iterator[None]:
-    """A block whose failing output raises OutputLost, and in which signs that cannot be encoded are written around."""
+    """Raise OutputLost where standard output fails, and replace characters that cannot be encoded."""
     real = sys.stdout
-    if real is None:  # closed by whoever called
+    if real is None:  # closed by the caller
         with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
             yield
         return
@@ -71,7 +71,7 @@ def safe_output() -> Iterator[None]:
     try:
         yield
     except OutputLost:
-        with suppress(OSError, ValueError):  # what is left in the buffer must not fail once more when Python ends
+        with suppress(OSError, ValueError):  # (else the rest of the buffer fails again when Python exits)
             os.dup2(os.open(os.devnull, os.O_WRONLY), real.fileno())
         raise
     finally:
@@ -79,7 +79,7 @@ def safe_output() -> Iterator[None]:
 
 
 def _in_ascii(problem: UnicodeError) -> tuple[str, int]:
-    """A sign that means the same, or an escape as JSON has it."""
+    """An ASCII replacement, or an escape as in JSON."""
     if not isinstance(problem, UnicodeEncodeError):
         raise problem
     text = problem.object[problem.start : problem.end]

@@ -1,4 +1,4 @@
-"""SIGTERM ends a command as an interruption does: what it was writing is removed on the way out."""
+"""SIGTERM ends a command like an interrupt, so that unfinished files are removed."""
 
 import signal
 import sys
@@ -10,7 +10,7 @@ from typing import Any
 
 @contextmanager
 def exit_on_sigterm() -> Iterator[None]:
-    """Within such a block SIGTERM exits with 143 (128 + 15) after cleaning up; only the main thread can ask for it."""
+    """Exit with code 143 (128 + 15) on SIGTERM, after cleaning up; has no effect outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

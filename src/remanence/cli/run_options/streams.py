@@ -12,7 +12,6 @@ if TYPE_CHECKING:  # names must be known without loading numpy
     from remanence.arrays import Array
     from remanence.streams import Task
 
-SUFFIXES = (".csv", ".tsv", ".npz", ".parquet", ".pq")
 ORDERS = ("sorted", "given", "reversed", "random")
 TASKS = 5
 GROWING = (
@@ -91,12 +90,13 @@ STREAMS: dict[str, StreamChoice] = {
 
 def find_source(asked: Asked) -> Source:
     """The stream that was asked for, with its data looked at; what cannot be meant is refused."""
+    from remanence.tables.formats import format_of
     from remanence.validation import check_count
 
     if asked.tasks is not None:
         check_count(asked.tasks, "tasks")
     file = Path(asked.stream)
-    if file.suffix.lower() in SUFFIXES or file.is_file():
+    if format_of(file) is not None or file.is_file():
         choice = StreamChoice(_table, f"the classes of {file.name}")
     elif asked.label or asked.ignore:
         raise InputError(f"expected --label and --ignore with a file, got --stream {asked.stream}; leave them out")

@@ -8,8 +8,8 @@ import numpy as np
 
 from remanence.cli.run_options.streams import Rows
 from remanence.errors import InputError
+from remanence.labels import as_labels
 from remanence.tables import open_table
-from remanence.tables.table import as_labels
 
 
 def labelled_rows(path: Path, label: str, ignore: Sequence[str] = ()) -> Rows:

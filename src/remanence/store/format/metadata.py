@@ -7,7 +7,7 @@ notes also checks that they belong to the learner (`columns_problem`). Keys that
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from remanence.store.jobs.labels import KINDS
+from remanence.labels import LABEL_KINDS
 
 Test = Callable[[Any], bool]
 
@@ -54,7 +54,7 @@ NOTES: dict[str, Test] = {
     "label": _maybe(_is_text),
     "targets": _list_of(_is_text),
     "ignored": _list_of(_is_text),
-    "label kind": _maybe(lambda value: value in KINDS),
+    "label kind": _maybe(lambda value: value in LABEL_KINDS),
     "out": _dict_of(_list_of(_is_count)),
     "loose": _dict_of(_list_of(_is_count)),
     "merged": _dict_of(_is_count),

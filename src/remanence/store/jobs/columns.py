@@ -1,7 +1,7 @@
-"""Which column of a table means what to a model: features by name and in order, a label or targets, and the rest.
+"""The meaning of the columns of a table for a model: features in order, a label or targets, and ignored columns.
 
-Decided by the first table that is learned and kept in the notes of the model file, so that later tables may have their
-columns in another order, and one that cannot mean the same is refused.
+It is decided by the first table that is learned and kept in the notes of the model file, so that later tables may have
+their columns in another order, and tables with other columns are an error.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.store.jobs.labels import Kind, kind_of, read_labels
+from remanence.labels import LabelKind, LabelReader
 from remanence.tables import Piece, RowBlock, Table
 from remanence.tables.table import finite_rows
 
@@ -25,128 +25,125 @@ class Columns:
     label: str | None = None  # of a classifier
     targets: tuple[str, ...] = ()  # of a regressor
     ignored: tuple[str, ...] = ()
-    kind: Kind | None = None  # of the labels, once one was met
+    label_kind: LabelKind | None = None  # None until a label was read
 
     @property
-    def answers(self) -> tuple[str, ...]:
-        """What is to be foretold."""
+    def outputs(self) -> tuple[str, ...]:
+        """The columns to predict: the label, or the targets."""
         return self.targets if self.label is None else (self.label,)
 
     @classmethod
-    def of(cls, table: Table, label: str | None, targets: Sequence[str], ignored: Sequence[str]) -> Self:
-        """The columns of a first table; whatever is neither label, target nor ignored is a feature."""
-        answers = list(targets) if label is None else [label]
-        table.require([*answers, *ignored])
-        both = sorted(set(answers) & set(ignored))
+    def from_table(cls, table: Table, label: str | None, targets: Sequence[str], ignored: Sequence[str]) -> Self:
+        """The columns of a first table; those that are neither label, target nor ignored are features."""
+        outputs = list(targets) if label is None else [label]
+        table.require([*outputs, *ignored])
+        both = sorted(set(outputs) & set(ignored))
         if both:
             raise InputError(f"expected the column {both[0]!r} to be learned or ignored, got it as both; choose one")
-        return cls(table.features(answers, ignored), label, tuple(targets), tuple(ignored))
+        return cls(table.features(outputs, ignored), label, tuple(targets), tuple(ignored))
 
     @classmethod
     def from_notes(cls, notes: Mapping[str, Any]) -> Self | None:
-        """The columns as a model file has them; None where it was never taught from tables."""
+        """The columns in the notes of a model file; None if it has never learned from tables."""
         if "columns" not in notes:
             return None
-        names = (tuple(notes[key]) for key in ("columns", "targets", "ignored"))
-        features, targets, ignored = names
+        features, targets, ignored = (tuple(notes[key]) for key in ("columns", "targets", "ignored"))
         return cls(features, notes["label"], targets, ignored, notes["label kind"])
 
     def to_notes(self) -> dict[str, Any]:
+        """The inverse of `from_notes`."""
         return {
             "columns": list(self.features),
             "label": self.label,
             "targets": list(self.targets),
             "ignored": list(self.ignored),
-            "label kind": self.kind,
+            "label kind": self.label_kind,
         }
 
-    def ignoring(self, more: Sequence[str]) -> Self:
-        """With further columns to pass over; one that the model uses is refused."""
-        ours = {*self.features, *self.answers}
-        used = [name for name in more if name in ours]
+    def with_ignored(self, more: Sequence[str]) -> Self:
+        """With further columns to ignore; a column that the model uses is an InputError."""
+        own = {*self.features, *self.outputs}
+        used = [name for name in more if name in own]
         if used:
             raise InputError(
                 f"expected columns to ignore that the model does not use, got {used[0]!r}, which it has learned from; "
-                f"begin a new model to leave it out"
+                f"start a new model to leave it out"
             )
         return replace(self, ignored=tuple(dict.fromkeys([*self.ignored, *more])))
 
-    def check(self, table: Table, asking: bool = False) -> None:
-        """Refuse a table whose columns are not the model's; when `asking`, answers and other columns do not matter."""
+    def check(self, table: Table, predicting: bool = False) -> None:
+        """Raise an InputError if the table has other columns than the model.
+
+        When `predicting`, output columns may be missing and further columns are ignored.
+        """
         name = table.path.name
         missing = [c for c in self.features if c not in table.names]
-        known = {*self.features, *self.answers, *self.ignored}
-        extra = [] if asking else [c for c in table.columns if c not in known]
+        known = {*self.features, *self.outputs, *self.ignored}
+        extra = [] if predicting else [c for c in table.columns if c not in known]
         if missing:
             besides = f", and got {_listed(extra)} besides" if extra else ""
             raise InputError(
-                f"expected {name} to have the {len(self.features)} columns the model was taught with, but "
+                f"expected {name} to have the {len(self.features)} columns the model has learned from, but "
                 f"{_listed(missing)} {'is' if len(missing) == 1 else 'are'} missing{besides}"
             )
         if extra:
-            hint = " ".join(f"--ignore {c}" for c in extra[:3])
             raise InputError(
-                f"expected {name} to have only columns the model was taught with, got {_listed(extra)} besides; "
-                f"leave {'it' if len(extra) == 1 else 'them'} out with {hint}{' …' if len(extra) > 3 else ''}"
+                f"expected {name} to have only columns the model has learned from, got {_listed(extra)} besides; "
+                f"ignore {'it' if len(extra) == 1 else 'them'}",
+                arguments=("ignored",),
             )
-        if not asking:
-            table.require(self.answers)
-
-    def seeing(self, piece: Piece) -> Self:
-        """With the kind of label decided, from all labels of a first piece."""
-        if self.label is None or self.kind is not None:
-            return self
-        kind: Kind | None = None
-        for rows in piece.blocks((), (self.label,)):
-            assert rows.labels is not None
-            found = kind_of(rows.labels)
-            kind = "text" if "text" in (kind, found) else found or kind
-        return replace(self, kind=kind)
+        if not predicting:
+            table.require(self.outputs)
 
 
 class Samples(NamedTuple):
-    """Rows to learn or to forget: numbers, answers, and where in the piece they stand."""
+    """Rows to learn or to unlearn."""
 
     X: Array  # (n, d)
     y: Array  # (n,) labels or the one target, (n, k) targets
     places: Array  # (n,) row numbers within the piece, from 0
-    missing: int  # rows that were left out, as something in them is missing
+    missing: int  # rows that were dropped because of missing entries
 
     def only(self, which: Array) -> "Samples":
-        """The rows marked by `which`, (n,) true or false."""
+        """The rows selected by the boolean array `which`, (n,)."""
         return Samples(self.X[which], self.y[which], self.places[which], 0)
 
 
-def samples(piece: Piece, columns: Columns, drop: bool) -> Iterator[Samples]:
-    """The rows of a piece as a model wants them; rows with missing entries are refused, or dropped and counted."""
-    d, whole = len(columns.features), 0
+def samples(piece: Piece, columns: Columns, drop: bool, labels: LabelReader | None = None) -> Iterator[Samples]:
+    """The rows of a piece, block by block; rows with missing entries are dropped and counted, or an InputError.
+
+    `labels` is passed where the kind of the labels is yet to be decided.
+    """
+    reader = LabelReader(columns.label_kind, decided=True) if labels is None else labels
+    d, count = len(columns.features), 0
     missing: list[int] = []
-    for rows in _read(piece, columns):
-        X, aims = rows.X[:, :d], rows.X[:, d:]
-        complete = finite_rows(rows.X)
-        if rows.labels is None:
-            y = aims[:, 0] if aims.shape[1] == 1 else aims
+    for block in _blocks(piece, columns):
+        X, targets = block.X[:, :d], block.X[:, d:]
+        complete = finite_rows(block.X)
+        if block.labels is None:
+            y = targets[:, 0] if targets.shape[1] == 1 else targets
         else:
-            y, present = read_labels(rows.labels, columns.kind, f"{columns.label!r} of {piece.name}", rows.first)
+            y, present = reader.read(block.labels, f"{columns.label!r} of {piece.name}", block.first)
             complete &= present
-        whole += len(X)
-        places = rows.first + np.arange(len(X))
+        count += len(X)
+        places = block.first + np.arange(len(X))
         missing += places[~complete].tolist()
         if missing and not drop:
-            continue  # look at all of them, to say how many there are
+            continue  # read on, to count all of them
         if complete.all():
             yield Samples(X, y, places, 0)
         else:
             yield Samples(X[complete], y[complete], places[complete], int((~complete).sum()))
     if missing and not drop:
         raise InputError(
-            f"expected numbers everywhere, but {len(missing)} of {whole} rows of {piece.name} have missing or infinite "
-            f"entries, the first in row {missing[0] + 1}; leave those rows out with --drop-nan, or fill them in"
+            f"expected numbers everywhere, but {len(missing)} of {count} rows of {piece.name} have missing or infinite "
+            f"entries, the first in row {missing[0] + 1}; drop those rows, or fill them in",
+            arguments=("drop",),
         )
 
 
-def _read(piece: Piece, columns: Columns) -> Iterator[RowBlock]:
-    """Targets are numbers like the features and come behind them; a label stands aside."""
+def _blocks(piece: Piece, columns: Columns) -> Iterator[RowBlock]:
+    """The blocks of a piece; targets are numbers like the features and follow them in X."""
     if columns.label is None:
         return piece.blocks((*columns.features, *columns.targets))
     return piece.blocks(columns.features, (columns.label,))

@@ -1,11 +1,11 @@
-"""Which rows are in a model: a value, and pure functions of it, without files.
+"""Which rows are in a model: a value and pure functions of it, without access to files.
 
-    in the model = rows of the pieces in force − rows out of them − rows taken out on trust               (H)
+    in the model = rows of the pieces in force − rows removed from them − rows removed on trust               (H)
 
-A piece stands in the ledger under a mark, its fingerprint (or a further one where it is there more than once). A row is
-known by its place within its piece, and compared by a key, a hash of its numbers and its answer. Places are kept, keys
-never are. Rows taken out on trust were found in no piece that was at hand; they are kept as places within the file that
-asked for them, so that they can be found once both files are at hand.
+A piece is in the ledger under a mark: its fingerprint, or one derived from it if it was learned more than once. Rows
+are identified by their place within the piece, and compared by a key, a hash of their numbers and outputs. Places are
+stored, keys are not. Rows removed on trust were found in no available piece; they are stored as places within the file
+that was unlearned, so that they can be found once both files are available.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +17,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.store.ledger import Entry, Ledger, content_fingerprint, marks
+from remanence.tables.formats import format_of
 
 Blocks = Iterable[tuple[Array, Array]]  # places (n,) and keys (n,) "S16" of rows, block by block
 Places = dict[str, list[int]]  # mark: rows, by their places within the piece
@@ -24,7 +25,7 @@ Places = dict[str, list[int]]  # mark: rows, by their places within the piece
 
 @dataclass(frozen=True, slots=True)
 class Available:
-    """A piece that can be looked into."""
+    """A piece that can be read."""
 
     fingerprint: str
     rows: Callable[[], Blocks]
@@ -33,49 +34,50 @@ class Available:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What a model has learned, and which rows of it are out (H)."""
+    """What a model has learned, and which of these rows were removed (H)."""
 
     ledger: Ledger = field(default_factory=Ledger)
-    out: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of pieces in force
-    loose: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of files that went out on trust
-    merged: Mapping[str, int] = field(default_factory=dict)  # rows that were out of a piece when it was merged in
-    since: Mapping[str, int] = field(default_factory=dict)  # entries of the ledger before which loose rows came in
+    out: Mapping[str, Sequence[int]] = field(default_factory=dict)  # removed rows of pieces in force
+    loose: Mapping[str, Sequence[int]] = field(default_factory=dict)  # rows removed on trust, by file
+    merged: Mapping[str, int] = field(default_factory=dict)  # rows that were removed from a piece before it was merged
+    since: Mapping[str, int] = field(default_factory=dict)  # the ledger position before which loose rows were learned
 
     @classmethod
     def of(cls, ledger: Ledger, notes: Mapping[str, Any]) -> "Holdings":
-        """As a model file has it."""
+        """The holdings in a ledger and the notes of a model file."""
         return cls(ledger, *({**notes.get(name, {})} for name in ("out", "loose", "merged", "since")))
 
     def to_notes(self) -> dict[str, Any]:
+        """The part that is stored in the notes."""
         kept = {"out": self.out, "loose": self.loose, "merged": self.merged, "since": self.since}
         return {name: {mark: _plain(v) for mark, v in what.items()} for name, what in kept.items()}
 
     def held_marks(self, fingerprint: str) -> list[str]:
-        """Under which marks this piece is in force."""
+        """The marks under which this piece is in force."""
         return list(takewhile(self.ledger.contains, marks(fingerprint)))
 
     def went_out(self, fingerprint: str) -> int:
-        """Where in the ledger these rows went out last; -1 if they never did."""
+        """The position in the ledger where these rows were last unlearned; -1 if never."""
         met = takewhile(lambda mark: self.ledger.last_action(mark) is not None, marks(fingerprint))
         places = (self.ledger.last_place(mark) for mark in met)
         return max((i for i in places if self.ledger.entries[i].action == "unlearned"), default=-1)
 
     def went_loose(self, mark: str) -> int:
-        """Pieces from this place of the ledger on cannot hold the rows that went out on trust under this mark."""
+        """The position in the ledger from which on pieces cannot hold the rows removed on trust under this mark."""
         return self.since.get(mark, len(self.ledger))
 
     def rows_of(self, mark: str) -> int:
-        """Rows of a piece in force, in or out."""
+        """The rows of a piece in force, with those removed."""
         return self.ledger.entries[self.ledger.last_place(mark)].rows + self.merged.get(mark, 0)
 
     def rows_in(self, mark: str) -> int:
-        """Rows of a piece in force that are in, by their places; some may be out on trust."""
+        """The rows of a piece in force without those removed by place; some may have been removed on trust."""
         return self.rows_of(mark) - len(self._gone(mark))
 
     def rows_loose(self) -> int:
-        """Rows taken out on trust that were found in no piece since.
+        """The rows removed on trust that were found in no piece since.
 
-        Ledgers that were written before such rows were noted have them as what is missing in the sum (H).
+        In ledgers written before such rows were noted, they are the difference in the sum (H).
         """
         return max(sum(map(self.rows_in, self.ledger.in_force())) - self.ledger.rows(), 0)
 
@@ -83,28 +85,33 @@ class Holdings:
         return self.out.get(mark, ())
 
     def to_learn(self, fingerprint: str, occurrence: int, again: bool) -> str | None:
-        """The mark under which a piece is to be learned, or None where it is known already.
+        """The mark under which to learn a piece, or None if it is known.
 
-        Content that stands in one file k times is known if it is in force k times; `again` takes the next free mark.
+        Content that is in one file k times is known if it is in force k times; `again` takes the next free mark.
         """
         if not again and occurrence < len(self.held_marks(fingerprint)):
             return None
         return next(mark for mark in marks(fingerprint) if not self.ledger.contains(mark))
+
+    def may_know(self, size: int | None) -> bool:
+        """Whether a text file of `size` bytes can be in force; always for pieces without a size.
+
+        Entries of older ledgers have no size, and are told from those of other formats by their name.
+        """
+        entries = self.ledger.in_force().values()
+        return size is None or any(e.size == size or (e.size is None and format_of(e.name) == "csv") for e in entries)
 
     def lengths(self) -> set[int]:
         """Lengths, in bytes, of files in force that may have grown since."""
         return {entry.size for entry in self.ledger.in_force().values() if entry.size is not None}
 
     def grown_from(self, beginnings: Mapping[int, str]) -> Entry | None:
-        """The piece in force that a longer file begins with, given the fingerprints of its first bytes."""
+        """The entry in force that a longer file starts with, given length: hash of its beginnings."""
         held = self.ledger.in_force() if beginnings else {}
         return next((held[mark] for size, mark in beginnings.items() if mark in held and held[mark].size == size), None)
 
     def merge(self, other: "Holdings") -> "Holdings":
-        """With all that another model holds; refused where both hold the same piece, which would then count twice.
-
-        Every piece comes with the rows of it that are in; rows out on trust stay so.
-        """
+        """With all that another model holds; an InputError if both hold the same piece, which would count twice."""
         coming = other.ledger.in_force().items()
         ledger = self.ledger.merged(Ledger(tuple(replace(e, rows=other.rows_in(mark)) for mark, e in coming)))
         gone = {mark: len(other._gone(mark)) for mark, _ in coming if other._gone(mark)}
@@ -115,7 +122,7 @@ class Holdings:
             entries.append(replace(entry, rows=len(places), action="unlearned"))
             loose[mark] = [*loose.get(mark, ()), *places]
         nameless = other.rows_loose() - sum(map(len, other.loose.values()))
-        if nameless > 0:  # of an older file, which does not say whose they are
+        if nameless > 0:  # (of an older file, which does not say which)
             mark = content_fingerprint(*(mark for mark, _ in coming), f"{nameless} rows out")
             entries.append(Entry(mark, "unlearned on trust", nameless, "unlearned"))
         out = {mark: list(places) for held in (self, other) for mark, places in held.out.items()}
@@ -125,36 +132,36 @@ class Holdings:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What taking out rows comes to: where they were found, and which were not."""
+    """Where the rows to remove were found, and which were not."""
 
-    keys: Array  # (k,) the rows asked for, each once, in order
-    times: Array  # (k,) how often each was asked for
-    owners: Array  # (k,) the first of the asked pieces that has it
+    keys: Array  # (k,) of the requested rows, unique and sorted
+    times: Array  # (k,) how often each was requested
+    owners: Array  # (k,) the first requested piece that has it
     found: Mapping[str, list[int]]  # mark: places of all copies
     copies: Array  # (k,) how many of each were found
-    elsewhere: Array  # (k,) how many of these in pieces that were not asked for themselves
-    is_out: Array  # (k,) not found, and known to be out already
-    unsearched: tuple[Entry, ...]  # pieces in force that were not at hand
+    elsewhere: Array  # (k,) how many of these in pieces that were not requested
+    is_out: Array  # (k,) not found, and known to be removed already
+    unsearched: tuple[Entry, ...]  # pieces in force that were not available
 
     @property
     def lost(self) -> Array:
-        """(k,) which rows were not found and are not known to be out."""
+        """(k,) which rows were not found and are not known to be removed."""
         return np.asarray((self.copies == 0) & ~self.is_out)
 
     def rows(self, which: Array) -> int:
-        """How many of the rows asked for these are."""
+        """How many requested rows these are."""
         return int(self.times[which].sum())
 
 
-def plan_removal(held: Holdings, asked: Sequence[Available], at_hand: Iterable[Available]) -> Plan:
-    """Look for every copy of the asked rows in the pieces in force that are at hand."""
-    keys, times, owners = _asked(asked)
+def plan_removal(held: Holdings, requested: Sequence[Available], others: Iterable[Available]) -> Plan:
+    """Find every copy of the requested rows in the available pieces in force."""
+    keys, times, owners = _requested_keys(requested)
     searched: set[str] = set()
     found: Places = {}
     copies, elsewhere = np.zeros(len(keys), int), np.zeros(len(keys), int)
-    since = np.full(len(keys), -1)  # where in the ledger each was out for the last time that is known
-    own = {piece.fingerprint for piece in asked}
-    for piece in _distinct((*asked, *at_hand)):
+    since = np.full(len(keys), -1)  # the last known position in the ledger where each was removed
+    own = {piece.fingerprint for piece in requested}
+    for piece in _distinct((*requested, *others)):
         inside, past = held.held_marks(piece.fingerprint), held.went_out(piece.fingerprint)
         searched.update(inside)
         if not inside and past < 0:
@@ -170,16 +177,18 @@ def plan_removal(held: Holdings, asked: Sequence[Available], at_hand: Iterable[A
                 np.add.at(elsewhere, where[~gone], piece.fingerprint not in own)
     unsearched = tuple(entry for mark, entry in held.ledger.in_force().items() if mark not in searched)
     newest = max((held.ledger.last_place(entry.fingerprint) for entry in unsearched), default=-1)
-    is_out = (copies == 0) & (since >= 0) & (since > newest)  # a piece that came later and is away may have them again
+    is_out = (copies == 0) & (since >= 0) & (since > newest)  # a later piece that is not available may have them again
     return Plan(keys, times, owners, found, copies, elsewhere, is_out, unsearched)
 
 
-def apply_removal(held: Holdings, plan: Plan, asked: Sequence[Available], trusted: Sequence[Sequence[int]]) -> Holdings:
-    """After a removal: asked pieces leave the ledger, rows found elsewhere are out, those `trusted` are loose."""
+def apply_removal(
+    held: Holdings, plan: Plan, requested: Sequence[Available], trusted: Sequence[Sequence[int]]
+) -> Holdings:
+    """After a removal: requested pieces leave the ledger, rows of others are removed, those `trusted` are loose."""
     ledger, out = held.ledger, {mark: list(places) for mark, places in held.out.items()}
     loose, closed = {mark: list(places) for mark, places in held.loose.items()}, set()
     since = dict(held.since)
-    for piece in _distinct(asked):
+    for piece in _distinct(requested):
         for mark in held.held_marks(piece.fingerprint):
             closed.add(mark)
             out.pop(mark, None)
@@ -188,7 +197,7 @@ def apply_removal(held: Holdings, plan: Plan, asked: Sequence[Available], truste
     for mark, places in plan.found.items():
         if mark not in closed and places:
             out[mark] = sorted([*out.get(mark, ()), *places])
-    for i, (piece, more) in enumerate(zip(asked, trusted, strict=True)):
+    for i, (piece, more) in enumerate(zip(requested, trusted, strict=True)):
         rows = int(plan.elsewhere[plan.owners == i].sum()) + len(more)
         if rows:
             mark = next(mark for mark in marks(piece.fingerprint) if ledger.last_action(mark) is None)
@@ -200,31 +209,31 @@ def apply_removal(held: Holdings, plan: Plan, asked: Sequence[Available], truste
 
 
 def lost_places(plan: Plan, piece: Available) -> list[int]:
-    """Places within an asked piece of the rows that were not found."""
+    """The places within a requested piece of the rows that were not found."""
     lost: list[int] = []
     for places, where in _matches(piece, plan.keys):
         lost += places[plan.lost[where]].tolist()
     return lost
 
 
-def resolve_trusted(held: Holdings, at_hand: Sequence[Available]) -> tuple[Holdings, list[Entry]]:
-    """With rows out on trust put down to pieces at hand that hold them, and the entries whose file is not at hand.
+def resolve_trusted(held: Holdings, available: Sequence[Available]) -> tuple[Holdings, list[Entry]]:
+    """Attribute rows removed on trust to available pieces that hold them; also the entries whose file is missing.
 
-    Such rows were learned before they went out, so that later pieces cannot be meant; of those that can, the oldest is.
+    Such rows were learned before they were removed, so later pieces do not count; of the available the oldest is taken.
     """
     out, loose = {mark: set(places) for mark, places in held.out.items()}, dict(held.loose)
     missing = []
-    files = {mark: piece for piece in at_hand for mark in _met(held, piece.fingerprint)} if loose else {}
+    files = {mark: piece for piece in available for mark in _met(held, piece.fingerprint)} if loose else {}
     for entry_mark, places in held.loose.items():
         if entry_mark not in files:
             missing.append(held.ledger.entries[held.ledger.last_place(entry_mark)])
             continue
         keys = np.unique(np.concatenate([k[np.isin(at, places)] for at, k in files[entry_mark].rows()]))
-        wanted: list[list[int]] = [[] for _ in keys]  # places in the file on trust of each row
+        wanted: list[list[int]] = [[] for _ in keys]  # per row: its places in the file removed on trust
         for at, where in _matches(files[entry_mark], keys):
             for row, k in zip(at.tolist(), where.tolist(), strict=True):
                 wanted[k] += [row] * list(places).count(row)
-        holders = [(m, piece) for piece in _distinct(at_hand) for m in held.held_marks(piece.fingerprint)]
+        holders = [(m, piece) for piece in _distinct(available) for m in held.held_marks(piece.fingerprint)]
         for mark, piece in sorted(holders, key=lambda holder: held.ledger.last_place(holder[0])):
             if held.ledger.last_place(mark) >= held.went_loose(entry_mark) or not any(wanted):
                 break
@@ -234,7 +243,7 @@ def resolve_trusted(held: Holdings, at_hand: Sequence[Available]) -> tuple[Holdi
                         out[mark].add(row)
                         wanted[k].pop()
         loose[entry_mark] = sorted(row for rows in wanted for row in rows)
-    if held.rows_loose() > sum(map(len, held.loose.values())):  # of an older file, which does not say whose they are
+    if held.rows_loose() > sum(map(len, held.loose.values())):  # (of an older file, which does not say which)
         last = max(i for i, e in enumerate(held.ledger) if e.action == "unlearned")
         missing.append(replace(held.ledger.entries[last], name="a file that was unlearned on trust long ago"))
     kept = {mark: places for mark, places in loose.items() if places}
@@ -244,22 +253,22 @@ def resolve_trusted(held: Holdings, at_hand: Sequence[Available]) -> tuple[Holdi
 
 
 def may_hold(held: Holdings, plan: Plan, missing: Iterable[Entry]) -> list[Entry]:
-    """Entries on trust, of files not at hand, whose rows may be among those that were found."""
+    """Entries on trust, of files not available, whose rows may be among those that were found."""
     oldest = min((held.ledger.last_place(mark) for mark, places in plan.found.items() if places), default=None)
     if oldest is None:
         return []
     return [entry for entry in missing if held.went_loose(entry.fingerprint) > oldest]
 
 
-def _asked(asked: Sequence[Available]) -> tuple[Array, Array, Array]:
-    keys = [np.concatenate([k for _, k in piece.rows()] or [np.empty(0, "S16")]) for piece in asked]
+def _requested_keys(requested: Sequence[Available]) -> tuple[Array, Array, Array]:
+    keys = [np.concatenate([k for _, k in piece.rows()] or [np.empty(0, "S16")]) for piece in requested]
     owners = np.repeat(np.arange(len(keys)), [len(k) for k in keys])
     found, first, times = np.unique(np.concatenate(keys), return_index=True, return_counts=True)
     return found, times, owners[first]
 
 
 def _matches(piece: Available, keys: Array) -> Iterator[tuple[Array, Array]]:
-    """Places of the rows that are among `keys`, and where among them, block by block."""
+    """The places of rows that are among `keys`, and their positions among them, block by block."""
     if not len(keys):
         return
     for places, mine in piece.rows():

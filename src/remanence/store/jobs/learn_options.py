@@ -1,6 +1,6 @@
-"""What a teacher asks for: the meaning of columns and the settings of a model, by name and as text may have them.
+"""Options of `learn`: the meaning of columns and the settings of a new model; values may be given as text.
 
-They make the model when there is none yet; of one that is there they must all be true already.
+A new model is made from them; an existing model must already agree with all that are given.
 """
 
 import json
@@ -11,39 +11,40 @@ from typing import TYPE_CHECKING, Any
 
 from remanence.errors import InputError
 from remanence.store.jobs.columns import Columns
-from remanence.store.jobs.piecewise import check_method
+from remanence.store.jobs.piecewise import check_mergeable
 from remanence.store.model_file import ModelFile
 
 if TYPE_CHECKING:
     from remanence.estimators import RandomFeatures
     from remanence.methods import Method
 
-WIDEST = 10**8  # random features, whatever the method: no memory holds more
+WIDEST = 10**8  # random features, whatever the method
 
 
 @dataclass(frozen=True, slots=True)
 class LearnOptions:
-    """All that may be said when teaching; what is not said is as it is, or as it is by default."""
+    """The options of a model; those that are None or empty keep the value of the model, or the default."""
 
     label: str | None = None
     targets: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
-    method: str | None = None  # a name of rm.list_methods(), in any case
-    settings: Mapping[str, Any] = field(default_factory=dict)  # of the method: numbers, or text that says them
+    method: str | None = None  # a name of rm.list_methods(), in any case of letters
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the method: values, or text that says them
     features: str | None = None  # "random:WIDTH" or "random:WIDTH:SEED"
-    undo: str | None = None  # "pieces" keeps one learner for every piece beside that of all
+    undo: str | None = None  # "pieces" keeps one learner per piece beside the model
 
     def new_learner(self) -> Any:
-        """A learner that has learned nothing."""
+        """An estimator that has learned nothing."""
         from remanence.estimators import ContinualClassifier, ContinualRegressor
 
         if (self.label is None) == (not self.targets):
             raise InputError(
-                "expected either a column of labels (--label NAME) or columns of numbers to foretell (--target NAME) "
-                f"for a new model, got {'neither' if self.label is None else 'both'}"
+                "expected either a column of labels (`label`) or numeric columns to predict (`targets`) for a new "
+                f"model, got {'neither' if self.label is None else 'both'}",
+                arguments=("label", "targets"),
             )
-        kind = ContinualRegressor if self.label is None else ContinualClassifier
-        return kind(self._method(), features=None if self.features is None else random_features(self.features))
+        estimator = ContinualRegressor if self.label is None else ContinualClassifier
+        return estimator(self._method(), features=None if self.features is None else random_features(self.features))
 
     def new_model(self) -> ModelFile:
         """A model file that has learned nothing."""
@@ -51,8 +52,8 @@ class LearnOptions:
         if self.undo is None:
             return ModelFile(learner)
         if self.undo != "pieces":
-            raise InputError(f'expected undo "pieces", got {self.undo!r}')
-        check_method(learner)
+            raise InputError(f'expected undo="pieces", got {self.undo!r}', arguments=("undo",))
+        check_mergeable(learner)
         return ModelFile(learner, pieces={})
 
     def _method(self) -> "Method[Any]":
@@ -69,47 +70,47 @@ class LearnOptions:
         return known[wanted](**self.settings_of(known[wanted]))
 
     def settings_of(self, method: Any) -> dict[str, Any]:
-        """The settings as this method (or its class) has them; one it does not have is refused."""
+        """The settings, with the types this method (or its class) has them in; an unknown one is an InputError."""
         defaults = {f.name: f.default for f in fields(method)}
         name = method.__name__ if isinstance(method, type) else type(method).__name__
         for setting in self.settings:
             if setting not in defaults:
                 raise InputError(f"expected a setting of {name}, one of {', '.join(defaults)}, got {setting!r}")
-        return {setting: _number(value, defaults[setting]) for setting, value in self.settings.items()}
+        return {setting: _value(value, defaults[setting]) for setting, value in self.settings.items()}
 
     def check(self, model: ModelFile, columns: Columns | None) -> None:
-        """Refuse options that an existing model does not fulfil."""
-        learner, undo = model.learner, None if model.pieces is None else "pieces"
-        if self.undo not in (None, undo):
-            raise _conflict("--undo", self.undo, undo)
-        if columns is not None:
-            for what, told, found in (
-                ("--label", self.label, columns.label),
-                ("--target", self.targets or None, columns.targets or None),
-            ):
-                if told is not None and told != found:
-                    raise _conflict(what, told, found)
+        """Raise an InputError if an existing model has other values than the options given."""
         from remanence.methods import RLS
 
+        learner, undo = model.learner, None if model.pieces is None else "pieces"
         method = RLS() if learner.method is None else learner.method
-        if self.method is not None and self.method.lower() != type(method).__name__.lower():
-            raise _conflict("--method", self.method, type(method).__name__.lower())
-        for setting, value in self.settings_of(method).items():
-            if value != getattr(method, setting):
-                raise _conflict(f"--{setting}", value, getattr(method, setting))
+        given: list[tuple[str, Any, Any]] = [("undo", self.undo, undo)]
+        if columns is not None:
+            given += [("label", self.label, columns.label), ("targets", self.targets or None, columns.targets or None)]
+        given.append(("method", self.method and self.method.lower(), type(method).__name__.lower()))
+        for name, wanted, found in given:
+            _check_same(name, wanted, found)
+        for name, wanted in self.settings_of(method).items():
+            _check_same(name, wanted, getattr(method, name))
         if self.features is not None:
             from remanence.estimators.fingerprint import fingerprint
 
             found = None if learner.features is None else fingerprint(learner.features)
             if random_features(self.features).fingerprint() != found:
-                raise _conflict("--features", self.features, found)
+                raise _conflict("features", self.features, found)
 
 
-def _conflict(what: str, told: Any, found: Any) -> InputError:
+def _check_same(name: str, wanted: Any, found: Any) -> None:
+    if wanted is not None and wanted != found:
+        raise _conflict(name, wanted, found)
+
+
+def _conflict(name: str, wanted: Any, found: Any) -> InputError:
     shown = "none" if found is None else found
     return InputError(
-        f"expected the settings this model was begun with, {what} {_shown(shown)}, got {what} {_shown(told)}; "
-        f"leave {what} out, or begin a new model under another name"
+        f"expected the options this model was made with, {name} {_shown(shown)}, got {name} {_shown(wanted)}; "
+        f"omit {name}, or start a new model under another name",
+        arguments=(name,),
     )
 
 
@@ -118,11 +119,11 @@ def _shown(value: Any) -> str:
 
 
 def random_features(text: str) -> "RandomFeatures":
-    """The layer that "random:WIDTH" or "random:WIDTH:SEED" names."""
+    """The random features that "random:WIDTH" or "random:WIDTH:SEED" stands for."""
     from remanence.estimators import RandomFeatures
 
-    kind, *numbers = text.split(":")
-    good = kind == "random" and len(numbers) in (1, 2) and all(n.isdecimal() and len(n) < 19 for n in numbers)
+    name, *numbers = text.split(":")
+    good = name == "random" and len(numbers) in (1, 2) and all(n.isdecimal() and len(n) < 19 for n in numbers)
     if not good or not 0 < int(numbers[0]) <= WIDEST:
         raise InputError(
             f"expected features like random:5000 or random:5000:SEED, at most {WIDEST:,} of them, got {text!r:.80}"
@@ -130,8 +131,8 @@ def random_features(text: str) -> "RandomFeatures":
     return RandomFeatures(int(numbers[0]), seed=int(numbers[1]) if len(numbers) > 1 else 0)
 
 
-def _number(value: Any, default: Any) -> Any:
-    """A setting out of text: a number of the kind its default is, a truth, or the text itself."""
+def _value(value: Any, default: Any) -> Any:
+    """The value of a setting given as text: a number of the type of its default, a boolean, or the text itself."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

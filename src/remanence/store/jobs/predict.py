@@ -1,4 +1,4 @@
-"""Asking a model file about a table: predictions beside the columns they came with."""
+"""Predicting with a model file: a table with the predictions of the model beside the columns of the data."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -10,43 +10,40 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import FileError, InputError
-from remanence.files import refuse_unwritable, remove_abandoned, write_atomically
+from remanence.files import check_writable, remove_abandoned, write_atomically
 from remanence.store.jobs.columns import Columns
-from remanence.store.jobs.learn import OnRows, ignore_name_warnings
-from remanence.store.jobs.session import batch_size, require_estimator, rows_of
+from remanence.store.jobs.learn import OnRows, check_feature_count, ignore_name_warnings
+from remanence.store.jobs.session import batch_size, is_classifier, require_estimator, rows_of
 from remanence.store.model_file import ModelFile, read
 from remanence.tables import RowBlock, Table, open_table
-from remanence.tables.write import encoded, ending
+from remanence.tables.write import encoded, output_format
 
 
-def opened(path: str | Path) -> ModelFile:
-    """A model that can be asked, or a refusal."""
+def read_fitted(path: str | Path) -> ModelFile:
+    """A model file whose estimator has learned from some rows; any other is an InputError."""
     model = read(path)
     require_estimator(model, path)
     if not rows_of(model.learner):
-        raise InputError(f"expected a model that has learned something, got {path}, which has not; teach it first")
+        raise InputError(
+            f"expected a model that has learned something, got {path}, which has not; learn some rows first"
+        )
     return model
 
 
-def resolve_columns(model: ModelFile, table: Table, aside: Sequence[str] = ()) -> Columns:
-    """What the columns of a table mean to a model that is asked; `aside` are no features, should nobody have said."""
+def resolve_columns(model: ModelFile, table: Table, others: Sequence[str] = ()) -> Columns:
+    """The meaning of the columns of a table to predict on; `others` are no features, if the model does not say."""
     known = Columns.from_notes(model.notes)
     if known is None:
         names = vars(model.learner).get("feature_names_in_")
-        known = Columns(table.features(aside) if names is None else tuple(map(str, names)))
-        wanted = model.learner.n_features_in_
-        if len(known.features) != wanted:
-            raise InputError(
-                f"expected {wanted} columns of features in {table.path.name}, as the model was taught in Python, got "
-                f"{len(known.features)}; leave others out with --ignore"
-            )
-    known.check(table, asking=True)
+        known = Columns(table.features(others) if names is None else tuple(map(str, names)))
+        check_feature_count(len(known.features), model.learner, table)
+    known.check(table, predicting=True)
     return known
 
 
 @dataclass
 class PredictReport:
-    """How many rows got a prediction, how many were left out, and where the table is."""
+    """Where the predictions were written, for how many rows, and how many rows were dropped."""
 
     out: str
     rows: int = 0
@@ -64,42 +61,41 @@ def predict_table(
     on_rows: OnRows = lambda name, rows: None,
     overwrite: bool = False,
 ) -> PredictReport:
-    """Write a table with all columns of `data` and the model's predictions beside them, block by block.
+    """Write a table with all columns of `data` and the predictions of the model, block by block.
 
-    `scores` adds the score of every class as `score_<class>`; a column that is there already is refused, and so is a
-    file that is there already, unless `overwrite` allows it to be replaced.
+    `scores` adds the score of every class as `score_<class>`. A column of that name in the data is an InputError, and
+    an existing file is a FileError unless `overwrite` is set.
     """
-    named = str(out)
-    model, data, out = Path(model), Path(data), Path(os.path.realpath(out))  # (a link is followed, as elsewhere)
-    ending(out)
-    known, table = opened(model), open_table(data)
+    report = PredictReport(str(out))
+    model, data, out = Path(model), Path(data), Path(os.path.realpath(out))  # (links are followed)
+    output_format(out)
+    fitted, table = read_fitted(model), open_table(data)
     for taken in (model, data):
         if out.exists() and out.samefile(taken):
             raise InputError(f"expected another file to write to than {taken}, which is read; name a new one")
-    refuse_unwritable(out)
+    check_writable(out)
     if out.exists() and not overwrite:
-        raise FileError(f"{out} is there already and would be lost; name a new file, or allow it to be replaced")
+        raise FileError(
+            f"{out} exists already and would be lost; name a new file, or overwrite it", arguments=("overwrite",)
+        )
     remove_abandoned(out)
-    if scores and not is_classifier(known.learner):
-        raise InputError("expected a classifier for --scores, got a regressor, whose predictions are numbers already")
-    columns = resolve_columns(known, table, ignored)
-    adding = _names_added(known.learner, columns, scores, column)
-    twice = [name for name in adding if name in table.names]
+    if scores and not is_classifier(fitted.learner):
+        raise InputError("expected a classifier with `scores`, got a regressor, whose predictions are numbers already")
+    columns = resolve_columns(fitted, table, ignored)
+    names = _new_names(fitted.learner, columns, scores, column)
+    twice = [name for name in names if name in table.names]
     if twice:
         raise InputError(
-            f"expected {data.name} to have no column {twice[0]!r} yet, but it has; name the new one with --column"
+            f"expected {data.name} to have no column {twice[0]!r} yet, but it has; name the new one with `column`",
+            arguments=("column",),
         )
-    report = PredictReport(named)
-    blocks = _answered(known.learner, table, columns, scores, adding, out, drop, report, on_rows)
+    blocks = _predicted(fitted.learner, table, columns, scores, names, out, drop, report, on_rows)
     write_atomically(out, encoded(out, blocks))
     return report
 
 
-def is_classifier(learner: Any) -> bool:
-    return type(learner).__name__ == "ContinualClassifier"
-
-
-def _names_added(learner: Any, columns: Columns, scores: bool, column: str) -> list[str]:
+def _new_names(learner: Any, columns: Columns, scores: bool, column: str) -> list[str]:
+    """The names of the columns to add."""
     if is_classifier(learner):
         return [column, *(f"score_{label}" for label in learner.classes_.tolist() if scores)]
     outputs = learner.coef_.shape[0] if learner.coef_.ndim == 2 else 1
@@ -108,12 +104,12 @@ def _names_added(learner: Any, columns: Columns, scores: bool, column: str) -> l
     return [f"{column}_{name}" for name in (columns.targets or range(outputs))]
 
 
-def _answered(
+def _predicted(
     learner: Any,
     table: Table,
     columns: Columns,
     scores: bool,
-    adding: list[str],
+    names: list[str],
     out: Path,
     drop: bool,
     report: PredictReport,
@@ -121,44 +117,45 @@ def _answered(
 ) -> Iterator[dict[str, Any]]:
     size = batch_size(learner, len(columns.features))
     for piece in table.pieces():
-        for rows in piece.blocks(columns.features, originals=True):
-            complete = rows.complete()
+        for block in piece.blocks(columns.features, originals=True):
+            complete = block.complete()
             missing = int((~complete).sum())
             if missing and not drop:
                 raise InputError(
-                    f"expected numbers everywhere in {piece.name}, but row {rows.first + int(complete.argmin()) + 1} "
-                    f"has missing or infinite entries; leave such rows out with --drop-nan, or fill them in"
+                    f"expected numbers everywhere in {piece.name}, but row {block.first + int(complete.argmin()) + 1} "
+                    f"has missing or infinite entries; drop such rows, or fill them in",
+                    arguments=("drop",),
                 )
-            kept = rows.only(complete) if missing else rows
+            kept = block.only(complete) if missing else block
             report.rows, report.dropped = report.rows + len(kept.X), report.dropped + missing
             on_rows(piece.name, len(kept.X))
             if len(kept.X):
-                parts = [_answers(learner, kept.X[i : i + size], scores) for i in range(0, len(kept.X), size)]
-                answers = (np.concatenate(column) for column in zip(*parts, strict=True))
-                yield {**_handed_on(kept, columns, out), **dict(zip(adding, answers, strict=True))}
+                parts = [_predictions(learner, kept.X[i : i + size], scores) for i in range(0, len(kept.X), size)]
+                added = (np.concatenate(column) for column in zip(*parts, strict=True))
+                yield {**_original(kept, columns, out), **dict(zip(names, added, strict=True))}
     if not report.rows:
         raise InputError(f"expected rows without missing entries in {table.path.name}, got none")
 
 
-def _answers(learner: Any, X: Array, scores: bool) -> list[Array]:
-    """The columns to add."""
+def _predictions(learner: Any, X: Array, scores: bool) -> list[Array]:
+    """The columns to add for some rows."""
     with ignore_name_warnings():
         if not scores:
             found = np.asarray(learner.predict(X))
             return [found] if found.ndim == 1 else list(found.T)
-        weighed = learner.class_scores(X)
-    return [learner.classes_[weighed.argmax(axis=1)], *weighed.T]
+        scored = learner.class_scores(X)
+    return [learner.classes_[scored.argmax(axis=1)], *scored.T]
 
 
-def _handed_on(rows: RowBlock, columns: Columns, out: Path) -> dict[str, Any]:
-    """The columns as they came; where a CSV becomes something else, what the model takes for numbers are numbers."""
-    assert rows.original is not None
-    original = dict(rows.original)
-    place = {name: j for j, name in enumerate(columns.features)}
-    if ending(out) == ".npz" and set(place) <= set(original):
+def _original(block: RowBlock, columns: Columns, out: Path) -> dict[str, Any]:
+    """The columns of the data; features of a CSV file become numbers in files of other formats."""
+    assert block.original is not None
+    original = dict(block.original)
+    position = {name: j for j, name in enumerate(columns.features)}
+    if output_format(out) == "npz" and set(position) <= set(original):
         whole = "X" if "X" not in original else "features"
-        return {whole: rows.X, **{n: c for n, c in original.items() if n not in place}}
-    if ending(out) in (".csv", ".tsv"):
+        return {whole: block.X, **{n: c for n, c in original.items() if n not in position}}
+    if output_format(out) == "csv":
         return original
     text = {n for n, c in original.items() if isinstance(c, np.ndarray) and c.dtype.kind == "O"}
-    return {n: rows.X[:, place[n]] if n in place and n in text else c for n, c in original.items()}
+    return {n: block.X[:, position[n]] if n in position and n in text else c for n, c in original.items()}

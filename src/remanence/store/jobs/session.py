@@ -1,8 +1,8 @@
-"""A model file under work: pieces of data go in or out one by one, each with its entry in the ledger.
+"""Changing a model file: pieces of data go in or out one by one, each with its entry in the ledger.
 
-What is in memory is always a model between two pieces. It is written when writing is cheap beside the time since the
-last write, before anything is refused, and at the end; memory and ledger are in the same write, so that whoever is
-killed at any moment finds a file that holds some pieces wholly and the others not at all.
+The model in memory is always one between two pieces. It is written when writing is cheap compared with the time since
+the last write, before an error is raised, and at the end. Model and ledger are in the same atomic write, so that a
+process that is killed at any moment leaves a file that holds some pieces wholly and the others not at all.
 """
 
 import copy
@@ -18,32 +18,33 @@ from remanence.store.format.metadata import columns_problem
 from remanence.store.jobs.columns import Columns
 from remanence.store.ledger import Entry, Ledger, content_fingerprint
 from remanence.store.model_file import WAIT, Locked, ModelFile, locked
-from remanence.tables import FORMATS
+from remanence.tables.formats import format_of
 
-WRITE_RATIO = 5.0  # the time since the last write, in units of how long that one took, from which on to write again
-LEARNED_IN_PYTHON = "taught in Python"  # the name of what a model knew before it had a ledger
-LARGEST_BATCH = 1 << 22  # numbers handed to a learner at once
+WRITE_RATIO = 5.0  # write again after this many times the duration of the last write
+LEARNED_IN_PYTHON = "taught in Python"  # ledger entry of what a model knew before it had a ledger (a name in files)
+LARGEST_BATCH = 1 << 22  # numbers passed to a learner at once
 
 
 @dataclass
 class Session:
-    """The model as it is now, and the file it is written to."""
+    """The model as it is now, and the locked file it is written to."""
 
     file: Locked
     model: ModelFile
     new: bool
     unsaved: bool = False
-    saved: float = 0.0  # when it was written last
-    write_seconds: float = 0.0  # seconds that writing took
+    saved: float = 0.0  # time of the last write
+    write_seconds: float = 0.0  # how long it took
 
     @property
     def columns(self) -> Columns | None:
+        """The meaning of the columns of its tables; None if it has never learned from tables."""
         return Columns.from_notes(self.model.notes)
 
     def commit(self, model: ModelFile) -> None:
-        """Go on with a model in which one more piece is done.
+        """Replace the model by one that has a piece more or less.
 
-        It is settled whether it is written or not, so that the moments of writing do not show in the numbers.
+        Pending rows are folded in whether the model is written or not, so that numbers do not depend on when it is.
         """
         model.learner.settled()
         self.model, self.unsaved = model, True
@@ -51,24 +52,25 @@ class Session:
             self.save()
 
     def save(self) -> None:
+        """Write the model unless it is written already."""
         if self.unsaved:
-            begun = time.monotonic()
+            started = time.monotonic()
             self.file.write(self.model)
             self.saved = time.monotonic()
-            self.write_seconds, self.unsaved = self.saved - begun, False
+            self.write_seconds, self.unsaved = self.saved - started, False
 
 
 @contextmanager
 def open_session(
-    path: str | Path, begin: Callable[[], ModelFile] | None = None, wait: float = WAIT
+    path: str | Path, create: Callable[[], ModelFile] | None = None, wait: float = WAIT
 ) -> Iterator[Session]:
-    """Lock a model file and work on it; `begin` makes its content where there is no file yet."""
+    """Lock a model file and change it; `create` makes the model if there is no file yet."""
     path = Path(path)
-    if path.suffix.lower() in FORMATS and not path.is_file():
-        raise InputError(f"expected the name of a model file first, got {path}, which is called like data")
+    if format_of(path) is not None and not path.is_file():
+        raise InputError(f"expected the name of a model file first, got {path}, which has the name of a data file")
     with locked(path, wait) as file:
-        new = begin is not None and not file.exists()
-        model = begin() if new and begin is not None else adopted(file.read(), path)
+        new = create is not None and not file.exists()
+        model = create() if new and create is not None else with_first_entry(file.read(), path)
         session = Session(file, model, new)
         try:
             yield session
@@ -77,7 +79,7 @@ def open_session(
 
 
 def require_estimator(model: ModelFile, path: str | Path) -> None:
-    """Refuse what cannot be taught from tables, and notes on columns that are not the learner's."""
+    """Raise an error unless the model can learn from tables and its notes on columns fit its learner."""
     learner = model.learner
     if type(learner).__name__ not in ("ContinualClassifier", "ContinualRegressor"):
         raise InputError(
@@ -89,21 +91,26 @@ def require_estimator(model: ModelFile, path: str | Path) -> None:
         raise FileError(f"cannot use {path}: its notes make no sense: {wrong}")
 
 
+def is_classifier(learner: Any) -> bool:
+    """Whether an estimator predicts classes."""
+    return type(learner).__name__ == "ContinualClassifier"
+
+
 def rows_of(learner: Any) -> int:
-    """The rows a learner has learned."""
+    """The number of rows a learner has learned."""
     return int(vars(learner).get("n_seen_", 0))
 
 
 def keeps_all(learner: Any) -> bool:
-    """Whether a learner is a sum over rows that all weigh the same: rows can go out, and sums be joined."""
+    """Whether a learner is a sum over equally weighted rows, so that rows can be removed and models merged."""
     from remanence.methods import RLS
 
     method = RLS() if learner.method is None else learner.method
     return isinstance(method, RLS) and method.forget == 1
 
 
-def adopted(model: ModelFile, path: str | Path) -> ModelFile:
-    """A model that may have been taught elsewhere, with what it knows already as the first entry of its ledger."""
+def with_first_entry(model: ModelFile, path: str | Path) -> ModelFile:
+    """The model with a ledger entry for what it learned in Python, if it has no ledger."""
     require_estimator(model, path)
     rows = rows_of(model.learner)
     if len(model.ledger) or not rows:
@@ -113,11 +120,11 @@ def adopted(model: ModelFile, path: str | Path) -> ModelFile:
 
 
 def copy_for_trial(learner: Any) -> Any:
-    """A learner to try something on: teaching it leaves the first as it is."""
-    return copy.copy(learner)  # (what was learned is replaced and never written to)
+    """A copy that can learn without changing the original: learned attributes are replaced, never written to."""
+    return copy.copy(learner)
 
 
 def batch_size(learner: Any, features: int) -> int:
-    """Rows to hand to a learner at once, so that their features stay small beside a wide model."""
+    """Rows to pass to a learner at once, so that their features take little memory compared with a wide model."""
     width = features if learner.features is None else int(vars(learner.features).get("width", features))
     return max(256, LARGEST_BATCH // max(width, 1))

@@ -1,7 +1,7 @@
-"""Where rows stand among what a model has learned, so that a part of a file can be taken out for certain.
+"""The learned files in which rows to unlearn are searched.
 
-A memory is a sum over rows, from which rows that were never in it can often be subtracted without a trace. So rows are
-taken out where they are found in pieces that are at hand. Which rows are in and out is worked out in holdings.py.
+A memory is a sum over rows, from which rows that were never learned can often be subtracted without an error. So rows
+are removed only where they are found in learned files that can be read. Which rows are in the model is in holdings.py.
 """
 
 import hashlib
@@ -19,23 +19,23 @@ from remanence.store.jobs.holdings import Available, Blocks
 from remanence.store.ledger import Ledger
 from remanence.tables import Piece, open_table
 
-ROW_GROUP = re.compile(r"\[\d+\]$")  # behind the name of a file, says which of its pieces
-KEY = 16  # bytes that tell one row from another
+ROW_GROUP = re.compile(r"\[\d+\]$")  # follows the name of a file: which of its pieces
+KEY = 16  # bytes of the hash of a row
 
 
 def keys(part: Samples) -> Array:
-    """What tells one row from another, (n,): a hash of its numbers and its answers."""
+    """A hash of every row, (n,): of its numbers and its outputs."""
     X = np.ascontiguousarray(part.X + 0.0)  # (a negative zero is a zero)
     y = (part.y + 0.0 if part.y.dtype.kind == "f" else part.y).tolist()
     hashed = (
-        hashlib.blake2b(x.tobytes() + repr(answer).encode(), digest_size=KEY).digest()
-        for x, answer in zip(X, y, strict=True)
+        hashlib.blake2b(x.tobytes() + repr(output).encode(), digest_size=KEY).digest()
+        for x, output in zip(X, y, strict=True)
     )
     return np.frombuffer(b"".join(hashed), dtype=f"S{KEY}")
 
 
 def available(piece: Piece, columns: Columns, drop: bool) -> Available:
-    """A piece as holdings look into it."""
+    """A piece as holdings.py reads it."""
     return Available(piece.fingerprint(), partial(_blocks, piece, columns, drop), piece.name)
 
 
@@ -45,16 +45,16 @@ def _blocks(piece: Piece, columns: Columns, drop: bool) -> Blocks:
 
 
 def pieces_of(files: Iterable[Path]) -> Iterator[Piece]:
-    """The pieces of all these files that can be read."""
+    """The pieces of those files that can be read."""
     for path in dict.fromkeys(files):
         try:
             yield from open_table(path).pieces()
         except (InputError, FileError, MissingDependency):
-            continue  # what cannot be read is no proof
+            continue  # (a file that cannot be read proves nothing)
 
 
-def files_at_hand(ledger: Ledger, folders: Iterable[Path]) -> list[Path]:
-    """Files in these folders that are called as something the ledger has."""
+def learned_files(ledger: Ledger, folders: Iterable[Path]) -> list[Path]:
+    """Files in these folders that have the name of an entry in the ledger."""
     names = dict.fromkeys(name for entry in ledger for name in (entry.name, ROW_GROUP.sub("", entry.name)))
     found = (folder / name for folder in dict.fromkeys(folders) for name in names if name)
     return [path for path in found if path.is_file()]

@@ -1,0 +1,31 @@
+"""The options of the command line for the arguments that library errors name."""
+
+FLAGS = {
+    "accept_loss": "--accept-loss",
+    "again": "--again",
+    "column": "--column NAME",
+    "data": "--data FOLDER",
+    "drop": "--drop-nan",
+    "features": "--features",
+    "folder": "--out FOLDER",
+    "forget": "--forget",
+    "ignored": "--ignore NAME",
+    "label": "--label NAME",
+    "method": "--method",
+    "overwrite": "--overwrite",
+    "ridge": "--ridge",
+    "scores": "--scores",
+    "settings": "--set NAME=VALUE",
+    "sources": "--from FILE",
+    "targets": "--target NAME",
+    "trust": "--trust",
+    "undo": "--undo pieces",
+}
+
+
+def message(problem: Exception) -> str:
+    """The message of an error, followed by the options that set the arguments it names."""
+    flags = [FLAGS[argument] for argument in getattr(problem, "arguments", ()) if argument in FLAGS]
+    if not flags:
+        return str(problem)
+    return f"{problem} (option{'s' * (len(flags) > 1)} {', '.join(flags)})"
