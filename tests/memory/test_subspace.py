@@ -119,23 +119,6 @@ def test_an_energy_that_is_already_held_adds_nothing_and_full_energy_adds_all():
             space.extended_to(inside, bad)
 
 
-def test_truncation_keeps_the_strongest():
-    space = Subspace(np.eye(5)[:, :4])
-    strength = np.array([3.0, 2.0, 1.0, 0.1])
-    kept, left = space.truncated(strength, rank=2)
-    assert kept.rank == 2 and list(left) == [3.0, 2.0]
-    np.testing.assert_array_equal(kept.basis, np.eye(5)[:, :2])
-    shares = np.cumsum(strength**2) / np.sum(strength**2)
-    for energy, count in ((0.5, 1), (shares[1] - 1e-6, 2), (shares[1] + 1e-6, 3), (1.0, 4)):
-        assert space.truncated(strength, energy=energy)[0].rank == count
-    assert space.truncated(strength, rank=1, energy=1.0)[0].rank == 1
-    assert space.truncated(strength)[0].rank == 4
-    with pytest.raises(InputError):
-        space.truncated(strength, rank=0)
-    with pytest.raises(InputError):
-        space.truncated(strength, energy=2.0)
-
-
 def test_torch_tensors_give_what_numpy_gives():
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(7)
@@ -154,8 +137,6 @@ def test_torch_tensors_give_what_numpy_gives():
         assert a.rank == b.rank and b.features == 12, name
         assert isinstance(b.basis, torch.Tensor) and b.basis.dtype == torch.float64
         np.testing.assert_allclose(a.away(v), b.away(torch.tensor(v)).numpy(), atol=1e-13, err_msg=name)
-    strength = torch.tensor([3.0, 2.0, 1.0, 0.5, 0.1])
-    assert theirs.truncated(strength, energy=0.9)[0].rank == mine.truncated(strength.numpy(), energy=0.9)[0].rank
     single = nothing(12, torch.zeros(1)).extended(torch.tensor(first, dtype=torch.float32))
     assert single.basis.dtype == torch.float32 and single.rank == 5
 

@@ -82,12 +82,6 @@ class Posterior:
 
     # Learning
 
-    def appended(self, X: Array, Y: Array, donate: bool) -> Self:
-        """With more pending rows."""
-        self.sharing.shared |= not donate
-        pending, count = self.pending.appended(X, Y), self.count + len(X)
-        return type(self)(self.data, pending, self.start, count, self.ridge, self.unpenalized, Cache(), self.sharing)
-
     def folded(
         self,
         schedule: WeightSchedule,

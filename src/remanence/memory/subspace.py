@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from remanence.validation import check_count, check_number
+from remanence.validation import check_number
 
 
 def namespace(array: Any) -> Any:
@@ -89,17 +89,6 @@ class Subspace:
             V = self.away(V)
             V = xp.linalg.qr(V[:, xp.linalg.norm(V, axis=0) > 0.5])[0]
         return Subspace(xp.concatenate([self.basis, V], axis=1))
-
-    def truncated(self, strength: Any, rank: int | None = None, energy: float | None = None) -> tuple["Subspace", Any]:
-        """The strongest directions: at most `rank` of them, or enough for `energy` of the sum of squared strengths."""
-        keep = self.rank
-        if rank is not None:
-            keep = min(keep, check_count(rank, "rank"))
-        if energy is not None:
-            check_number(energy, "energy", high=np.nextafter(1.0, 2.0))
-            shares = np.cumsum([float(s) ** 2 for s in strength])
-            keep = min(keep, int(np.searchsorted(shares, energy * shares[-1] * (1 - 1e-12))) + 1) if len(shares) else 0
-        return Subspace(self.basis[:, :keep]), strength[:keep]
 
 
 def nothing(features: int, like: Any) -> Subspace:

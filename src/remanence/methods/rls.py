@@ -111,7 +111,7 @@ class RLS(SoftMethod[RLSState | ExactState]):
     @quiet
     def update(self, state: RLSState | ExactState, X: Any, Y: Any, donate: bool = False) -> RLSState | ExactState:
         X, Y = check_block(X, Y, state.start)
-        return state.learned(self._schedule, X, Y, donate)
+        return state.learned(schedules(self.forget, self.floor), X, Y, donate)
 
     @quiet
     def absorb(self, state: RLSState | ExactState, X: Array, Y: Array, donate: bool = False) -> RLSState | ExactState:
@@ -128,13 +128,13 @@ class RLS(SoftMethod[RLSState | ExactState]):
 
     @quiet
     def weights(self, state: RLSState | ExactState) -> Array:
-        W = state.weights(self._schedule)
+        W = state.weights(schedules(self.forget, self.floor))
         check_result(W)
         return read_only(W)
 
     @quiet
     def predict(self, state: RLSState | ExactState, X: Any) -> Array:
-        W = state.weights(self._schedule)
+        W = state.weights(schedules(self.forget, self.floor))
         X = check_rows(X, len(W), W.dtype)
         with unforked:
             answers = X @ W

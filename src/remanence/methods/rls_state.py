@@ -11,7 +11,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.memory.forgetting import WeightSchedule
-from remanence.memory.posterior import NARROW, Posterior
+from remanence.memory.posterior import NARROW, Cache, Posterior
 from remanence.memory.root import take_outputs
 from remanence.methods.evidence import best_ridge
 from remanence.methods.precision import precision_loss, usual_energy, warn_of_large_rows
@@ -31,11 +31,16 @@ class RLSState(Posterior):
         self, schedule: WeightSchedule, X: Array, Y: Array, donate: bool = False, scratch: bool = False
     ) -> "RLSState":
         """With the rows X, Y: pending while they fit into the buffer, folded in otherwise."""
-        pending = self.pending
-        if len(X) < pending.space() and not pending.buffer.ill_conditioned:
-            if len(X) >= BLOCK:
+        pending, buffer, n = self.pending, self.pending.buffer, len(X)
+        if n < len(buffer.X) - pending.count and not buffer.ill_conditioned:
+            if n >= BLOCK:
                 self._check_size(schedule, X, Y)
-            return self.appended(X, Y, donate)
+            if not donate:
+                self.sharing.shared = True
+            rows = pending.appended(X, Y)
+            return RLSState(
+                self.data, rows, self.start, self.count + n, self.ridge, self.unpenalized, Cache(), self.sharing
+            )
         self._check_before_folding(schedule, X, Y)
         return self.folded(schedule, X, Y, donate, scratch=scratch)
 
