@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remanence.hashing import content_fingerprint
 from remanence.store.jobs.holdings import (
     Available,
     Holdings,
@@ -15,7 +16,7 @@ from remanence.store.jobs.holdings import (
     plan_removal,
     resolve_trusted,
 )
-from remanence.store.ledger import Entry, content_fingerprint
+from remanence.store.ledger import Entry
 
 ROWS = st.lists(st.integers(0, 5), min_size=1, max_size=5).map(tuple)
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remanence.errors import InputError
-from remanence.store.ledger import Entry, Ledger, content_fingerprint
+from remanence.hashing import content_fingerprint
+from remanence.store.ledger import Entry, Ledger
 
 WHEN = "2024-05-06T07:08:09+00:00"
 

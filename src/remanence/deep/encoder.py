@@ -1,6 +1,5 @@
 """A frozen torch module as a scikit-learn transformer: its features, computed in batches without gradients."""
 
-import hashlib
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +8,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.hashing import new_digest, short
 from remanence.progress import track_progress
 from remanence.validation import check_count
 
@@ -110,11 +110,11 @@ class Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return a hash of the module's weights and buffers and of the chosen layer, which identifies this encoder."""
         versions = [(name, t.data_ptr(), t._version) for name, t in self.module.state_dict(keep_vars=True).items()]
         if getattr(self, "_hashed", (None, ""))[0] != (versions, self.layer):
-            digest = hashlib.sha256(f"{type(self.module).__name__}:{self.layer}".encode())
+            digest = new_digest(f"{type(self.module).__name__}:{self.layer}")
             for name, tensor in self.module.state_dict().items():
                 digest.update(f"{name}:{tuple(tensor.shape)}:{tensor.dtype}".encode())
                 digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-            self._hashed = ((versions, self.layer), "torch:" + digest.hexdigest()[:16])
+            self._hashed = ((versions, self.layer), "torch:" + short(digest))
         return str(self._hashed[1])
 
     def _inputs(self, X: Any) -> Array:

@@ -1,6 +1,5 @@
 """What tells one frozen encoder from another: the same in every process, on every machine."""
 
-import hashlib
 import re
 import sys
 from types import FunctionType
@@ -8,6 +7,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+
+from remanence.hashing import new_digest, short
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -20,9 +21,9 @@ def fingerprint(transformer: Any) -> str:
     own = getattr(transformer, "fingerprint", None)
     if callable(own):
         return str(own())
-    digest = hashlib.sha256()
+    digest = new_digest()
     _add(digest, transformer, ())
-    return digest.hexdigest()[:16]
+    return short(digest)
 
 
 def _add(digest: Any, value: Any, above: tuple[int, ...]) -> None:

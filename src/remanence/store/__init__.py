@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from remanence.errors import FileError
-from remanence.store.ledger import Entry, Ledger, content_fingerprint
+from remanence.hashing import content_fingerprint
+from remanence.store.ledger import Entry, Ledger
 from remanence.store.model_file import Description, Locked, ModelFile, describe, locked, read, write
 
 __all__ = [

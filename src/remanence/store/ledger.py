@@ -6,37 +6,18 @@ A ledger is a value: every change is a new one. It travels in the model file its
 the list of what is in it are always from the same moment.
 """
 
-import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from remanence.errors import InputError
+from remanence.hashing import content_fingerprint
 from remanence.validation import check_count
 
 Action = Literal["learned", "unlearned", "merged"]
 SHA256 = re.compile("[0-9a-f]{64}")
-
-
-def content_fingerprint(*parts: Any) -> str:
-    """The SHA-256 of bytes, texts and arrays, told apart by their kinds and lengths."""
-    digest = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, (bytes, bytearray, memoryview)):
-            data, kind = bytes(part), "bytes"
-        elif isinstance(part, str):
-            data, kind = part.encode("utf-8", "surrogatepass"), "text"
-        else:
-            array = np.asarray(part)
-            if array.dtype.kind == "O":
-                array = np.array([str(v) for v in array.ravel()]).reshape(array.shape)
-            data, kind = np.ascontiguousarray(array).tobytes(), f"{array.dtype.str}{array.shape}"
-        digest.update(f"{kind}:{len(data)}:".encode() + data)
-    return digest.hexdigest()
 
 
 def marks(fingerprint: str) -> Iterator[str]:

@@ -4,7 +4,6 @@
 """
 
 import gzip
-import hashlib
 import math
 import zlib
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import FileError
+from remanence.hashing import new_digest
 
 DENSEST = 256  # bytes of pixels that a byte of a gzipped file may stand for, where they are more than the next
 SMALL = 1 << 26
@@ -21,7 +21,7 @@ IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-
 
 def read_folder(folder: Path) -> tuple[Array, Array, Array, Array, str]:
     """(X, y, X_test, y_test) with pixels in [0, 1], one image a row, and a fingerprint of the files."""
-    digest = hashlib.sha256()
+    digest = new_digest()
     arrays = []
     for name in IDX_FILES:
         raw = _bytes(_there(folder, name))

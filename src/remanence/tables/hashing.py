@@ -4,7 +4,6 @@ A text file is hashed as the parser reads it. Where it was hashed before, to fin
 must agree, else the file was written to in between and nothing of it may be used.
 """
 
-import hashlib
 import io
 import os
 from collections.abc import Iterable
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from remanence.errors import FileError, InputError
+from remanence.hashing import new_digest
 
 CHUNK = 1 << 20  # bytes read at once
 
@@ -33,7 +33,7 @@ class HashingFile(io.RawIOBase):
         except OSError as problem:
             raise FileError(f"cannot read {path}: {problem.strerror}") from None
         self.opened = _version(os.fstat(self.file.fileno()))
-        self.digest, self.count = hashlib.sha256(), 0  # of the bytes read so far
+        self.digest, self.count = new_digest(), 0  # of the bytes read so far
         self.cuts = sorted(set(prefixes), reverse=True)
         self.prefix_hashes: dict[int, str] = {}
         self.longest_line, self.line = longest_line, 0  # bytes of the last line so far
@@ -79,7 +79,7 @@ class HashingFile(io.RawIOBase):
 
 def hash_of_bytes(path: Path, spans: Iterable[tuple[int, int]] | None = None, salt: str = "") -> str:
     """SHA-256 of a file, or of some (start, length) spans of it, without reading it all at once."""
-    digest = hashlib.sha256(salt.encode())
+    digest = new_digest(salt)
     with path.open("rb", buffering=0) as file:
         if spans is None:
             while part := file.read(CHUNK):

@@ -1,6 +1,5 @@
 """NPZ files: one array of rows (n, d), and arrays of n labels or numbers by name."""
 
-import hashlib
 import io
 import lzma
 import math
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from remanence.errors import InputError
+from remanence.hashing import hash_bytes
 from remanence.tables.table import ROWS_AT_ONCE, Piece, RowBlock, Table, stacked
 
 MAX_RATIO = 256  # unpacked bytes per byte of the file, for files that unpack to more than the next
@@ -92,7 +92,7 @@ def _loaded(path: Path) -> tuple[dict[str, Any], str]:
             arrays = {info.filename.removesuffix(".npy"): _array(file, info) for info in file.infolist()}
             if len(arrays) < len(file.infolist()):
                 raise ValueError("two arrays have the same name")
-        return arrays, hashlib.sha256(content).hexdigest()
+        return arrays, hash_bytes(content)
     except InputError:
         raise
     except BROKEN as problem:

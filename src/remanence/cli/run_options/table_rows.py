@@ -1,13 +1,13 @@
 """The rows of a table with the class of each, all of them in memory; rows with something missing are left out."""
 
 from collections.abc import Sequence
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
 from remanence.cli.run_options.streams import Rows
 from remanence.errors import InputError
+from remanence.hashing import hash_bytes
 from remanence.labels import as_labels
 from remanence.tables import open_table
 
@@ -41,5 +41,5 @@ def labelled_rows(path: Path, label: str, ignore: Sequence[str] = ()) -> Rows:
             "a column of classes"
         )
     gaps = (f"{dropped} row{'s' if dropped > 1 else ''} with missing entries left out.",) if dropped else ()
-    fingerprint = prints[0] if len(prints) == 1 else sha256("".join(prints).encode()).hexdigest()
+    fingerprint = prints[0] if len(prints) == 1 else hash_bytes(*prints)
     return Rows(np.concatenate(X), classes, fingerprint=fingerprint, notes=gaps)

@@ -1,6 +1,5 @@
 """Convert tensors to NumPy arrays and back without loss, and hash a network's structure; used for model files."""
 
-import hashlib
 from typing import Any
 
 import torch
@@ -9,6 +8,7 @@ from torch import Tensor, nn
 from remanence.arrays import Array
 from remanence.deep.nn.wrappers import unwrap
 from remanence.errors import InputError
+from remanence.hashing import new_digest, short
 
 VIEWED_AS = {torch.bfloat16: torch.int16}  # dtypes that NumPy lacks, stored as the bits of one it has
 DTYPES = {
@@ -55,4 +55,4 @@ def structure(model: Any) -> str:
     if not isinstance(model, nn.Module):
         raise InputError(f"expected a torch module, got {type(model).__name__}; pass the network itself")
     parts = [f"{name}:{tuple(t.shape)}:{t.dtype}" for name, t in unwrap(model).state_dict().items()]
-    return "network:" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return "network:" + short(new_digest("\n".join(parts)))

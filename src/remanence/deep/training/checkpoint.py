@@ -6,7 +6,6 @@
 Files are read with torch's restricted reader (weights_only), which builds tensors and plain values and runs no code.
 """
 
-import hashlib
 import io
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ import torch
 
 from remanence.errors import FileError, InputError
 from remanence.files import remove_unfinished, write_atomically
+from remanence.hashing import new_digest
 
 FORMAT = 1
 
@@ -33,7 +33,7 @@ def write_checkpoint(path: Path, state: Mapping[str, Any], verify: bool = False)
                 "expected an optimizer, scheduler and guard whose states are tensors and plain values, got one that "
                 f"requires pickle ({str(problem).splitlines()[0]}); train without checkpoint="
             ) from None
-    write_atomically(path, [hashlib.sha256(content).digest(), content])  # (C1)
+    write_atomically(path, [new_digest(content).digest(), content])  # (C1)
 
 
 def read_checkpoint(path: Path) -> dict[str, Any] | None:
@@ -45,7 +45,7 @@ def read_checkpoint(path: Path) -> dict[str, Any] | None:
         return None
     except OSError as problem:
         raise FileError(f"cannot read the checkpoint {path}: {problem.strerror}; name another file") from None
-    if hashlib.sha256(content[32:]).digest() != content[:32]:
+    if new_digest(content[32:]).digest() != content[:32]:
         raise FileError(
             f"{path} is not a checkpoint, or it is damaged: its checksum does not match its content; "
             "remove it to train from the beginning, or name another file"

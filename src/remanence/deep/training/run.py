@@ -1,6 +1,5 @@
 """Run a training; an exception leaves the model and the guard as they were."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,6 +19,7 @@ from remanence.deep.training.validate import TrainingRun, build_network
 from remanence.evaluation.loop import evaluate
 from remanence.evaluation.memory_size import memory_size
 from remanence.files import make_folder
+from remanence.hashing import new_digest, short
 from remanence.progress import progress_bar
 from remanence.streams.task import Task
 
@@ -92,14 +92,14 @@ def describe_guard(guard: Guard) -> str:
 
 def fingerprint(tasks: Sequence[Task]) -> str:
     """Return a hash of all rows, which identifies the stream."""
-    digest = hashlib.sha256()
+    digest = new_digest()
     for task in tasks:
         for array in (task.X, task.Y, task.X_test, task.Y_test):
             digest.update(f"{task.name}:{array.shape}:{array.dtype}".encode())
             digest.update(np.ascontiguousarray(array).data.cast("B"))
-    return digest.hexdigest()[:16]
+    return short(digest)
 
 
 def _shapes(model: nn.Module) -> str:
     text = str([(name, tuple(t.shape), str(t.dtype)) for name, t in model.state_dict().items()])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return short(new_digest(text))

@@ -9,7 +9,6 @@ The checksum stands at a fixed place, so that it is checked before anything else
 the file. The same content always gives the same bytes. Nothing in a file can run code: there is no pickle.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.errors import FileError
 from remanence.files import kind_of_file
+from remanence.hashing import hash_bytes
 from remanence.store.format.arrays import DTYPE_NAMES, DTYPES, checked
 
 BEFORE = b'{"__metadata__":{"sha256":"'  # what every header begins with; then the checksum
@@ -63,10 +63,7 @@ def packed(metadata: Mapping[str, str], arrays: Mapping[str, Array]) -> list[Any
     if len(text) > LONGEST:
         raise FileError(f"expected at most {LONGEST} bytes of metadata in a file, got {len(text)}; keep fewer notes")
     head = bytearray(len(text).to_bytes(8, "little") + text)
-    digest = hashlib.sha256(head)
-    for buffer in buffers:
-        digest.update(buffer)
-    head[PLACE] = digest.hexdigest().encode("ascii")  # (S)
+    head[PLACE] = hash_bytes(head, *buffers).encode("ascii")  # (S)
     return [head, *buffers]
 
 
@@ -75,10 +72,8 @@ def parse(content: bytes) -> Content:
     text = _header(content)
     if not text.startswith(BEFORE) or len(text) < len(BEFORE) + DIGITS:
         raise FileError(_foreign(content, text))
-    digest = hashlib.sha256(content[: PLACE.start])
-    digest.update(b"0" * DIGITS)
-    digest.update(memoryview(content)[PLACE.stop :])
-    if digest.hexdigest().encode("ascii") != content[PLACE]:
+    found = hash_bytes(content[: PLACE.start], b"0" * DIGITS, memoryview(content)[PLACE.stop :])
+    if found.encode("ascii") != content[PLACE]:
         raise FileError(_damage(content, text))
     import safetensors
 

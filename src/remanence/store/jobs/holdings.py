@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from remanence.arrays import Array
-from remanence.store.ledger import Entry, Ledger, content_fingerprint, marks
+from remanence.hashing import content_fingerprint
+from remanence.store.ledger import Entry, Ledger, marks
 from remanence.tables.formats import format_of
 
 Blocks = Iterable[tuple[Array, Array]]  # places (n,) and keys (n,) "S16" of rows, block by block

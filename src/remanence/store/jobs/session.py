@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from remanence.errors import FileError, InputError
+from remanence.hashing import content_fingerprint
 from remanence.store.format.metadata import columns_problem
 from remanence.store.jobs.columns import Columns
-from remanence.store.ledger import Entry, Ledger, content_fingerprint
+from remanence.store.ledger import Entry, Ledger
 from remanence.store.model_file import WAIT, Locked, ModelFile, locked
 from remanence.tables.formats import format_of
 

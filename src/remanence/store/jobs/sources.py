@@ -4,7 +4,6 @@ A memory is a sum over rows, from which rows that were never learned can often b
 are removed only where they are found in learned files that can be read. Which rows are in the model is in holdings.py.
 """
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -14,24 +13,21 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import FileError, InputError, MissingDependency
+from remanence.hashing import ROW_KEY, hash_row
 from remanence.store.jobs.columns import Columns, Samples, samples
 from remanence.store.jobs.holdings import Available, Blocks
 from remanence.store.ledger import Ledger
 from remanence.tables import Piece, open_table
 
 ROW_GROUP = re.compile(r"\[\d+\]$")  # follows the name of a file: which of its pieces
-KEY = 16  # bytes of the hash of a row
 
 
 def keys(part: Samples) -> Array:
     """A hash of every row, (n,): of its numbers and its outputs."""
     X = np.ascontiguousarray(part.X + 0.0)  # (a negative zero is a zero)
     y = (part.y + 0.0 if part.y.dtype.kind == "f" else part.y).tolist()
-    hashed = (
-        hashlib.blake2b(x.tobytes() + repr(output).encode(), digest_size=KEY).digest()
-        for x, output in zip(X, y, strict=True)
-    )
-    return np.frombuffer(b"".join(hashed), dtype=f"S{KEY}")
+    hashed = (hash_row(x.tobytes(), output) for x, output in zip(X, y, strict=True))
+    return np.frombuffer(b"".join(hashed), dtype=f"S{ROW_KEY}")
 
 
 def available(piece: Piece, columns: Columns, drop: bool) -> Available:
