@@ -156,7 +156,7 @@ def test_linearised_icl_of_linear_models_is_icl_and_of_others_meets_every_linear
         ({"Y": np.zeros(3)}, "Y"),
         ({"Y": np.zeros((0, 1))}, "at least one step"),
         ({"observe": lambda v: v}, "observe"),
-        ({"observe": [lambda v: v[:1]] * 2}, "one a step"),
+        ({"observe": [lambda v: v[:1]] * 2}, "one per step"),
         ({"observe": "f"}, "observe"),
         ({"R": [[-1.0]]}, "semidefinite"),
         ({"iterations": 0}, "iterations"),

@@ -277,5 +277,5 @@ def test_what_cannot_be_learned_is_refused(make):
         learn(truth(), np.zeros((3, 1, 2)))
     with pytest.raises(InputError, match="LinearGaussian"):
         learn("model", Y)
-    with pytest.raises(InputError, match="entries a step"):
+    with pytest.raises(InputError, match="entries per step"):
         learn(truth(), np.zeros((5, 3)))

@@ -286,7 +286,7 @@ def test_check_step_keeps_what_can_be_compared():
 
 @pytest.mark.parametrize("step", [0, 0.0, 2, 2.5, -1.0, np.nan, np.inf, True, np.complex128(1)])
 def test_check_step_refuses_a_constant_that_makes_the_error_grow(step):
-    with pytest.raises(InputError, match=r"below 2.*outside \(0, 2\).*one a sample"):
+    with pytest.raises(InputError, match=r"below 2.*outside \(0, 2\).*one per sample"):
         check_step(step)
 
 

@@ -65,7 +65,10 @@ def test_a_column_of_vectors_is_one_column_an_entry(tmp_path):
     V = np.random.default_rng(2).standard_normal((6, 4))
     for kind in (pa.list_(pa.float64(), 4), pa.list_(pa.float32())):
         rows = [None if i == 2 else list(v) for i, v in enumerate(V)]
-        pq.write_table(pa.table({"v": pa.array(rows, kind), "label": list(range(6))}), tmp_path / "v.parquet")
+        try:
+            pq.write_table(pa.table({"v": pa.array(rows, kind), "label": list(range(6))}), tmp_path / "v.parquet")
+        except pa.ArrowNotImplementedError:  # older pyarrow does not write missing vectors of a fixed length
+            continue
         table = open_table(tmp_path / "v.parquet")
         assert table.features(["label"]) == ("v.0", "v.1", "v.2", "v.3")
         (rows,) = table.pieces()[0].blocks(["v.3", "v.0"], ["label"])

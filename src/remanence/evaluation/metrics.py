@@ -1,10 +1,10 @@
-"""What an error matrix says, in one number each; t counts the tasks learned and is all of them unless given.
+"""Metrics of an error matrix; t is the number of tasks learned, by default all.
 
     E_t = (1/t) Σ_{i≤t} ε_it                      average
     F_t = (1/(t−1)) Σ_{i<t} (ε_it − ε_ii)         forgetting;  F_t ≤ t/(t−1) · E_t
     R_t = Σ_{i≤t} ε_{i,i−1} − best                regret
 
-The paper writes ε² and squares; here the entries are the losses themselves, squared errors or shares of mistakes.
+The paper writes ε² and squares; here the entries are the losses themselves, squared errors or error rates.
 """
 
 from typing import Any
@@ -18,13 +18,61 @@ from remanence.validation import check_count, check_number
 
 
 def average(matrix: ErrorMatrix | Array, t: int | None = None) -> float:
-    """The mean error on the tasks learned so far, the paper's E_t."""
+    """Mean error on the tasks learned so far, the paper's E_t.
+
+    Parameters
+    ----------
+    matrix : ErrorMatrix or array (T, T + 1)
+        Entry [i, j] is the error on task i after j tasks.
+    t : int, optional
+        The number of tasks learned; default: all.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> matrix = np.array([[1.0, 0.1, 0.3], [1.0, 0.8, 0.2]])  # two tasks; columns: 0, 1 and 2 tasks learned
+    >>> rm.metrics.average(matrix)
+    0.25
+
+    References
+    ----------
+    Peng and Vidal (2025). Mathematics of Continual Learning.
+    """
     values, t = _read(matrix, t)
     return float(values[:t, t].mean())
 
 
 def forgetting(matrix: ErrorMatrix | Array, t: int | None = None) -> float:
-    """The mean rise of the error on tasks 1..t−1 since each was learned, the paper's F_t; 0 when t is 1."""
+    """Mean rise of the error on tasks 1..t−1 since each was learned, the paper's F_t; 0 if t is 1.
+
+    Parameters
+    ----------
+    matrix : ErrorMatrix or array (T, T + 1)
+        Entry [i, j] is the error on task i after j tasks.
+    t : int, optional
+        The number of tasks learned; default: all.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> matrix = np.array([[1.0, 0.1, 0.3], [1.0, 0.8, 0.2]])  # two tasks; columns: 0, 1 and 2 tasks learned
+    >>> round(rm.metrics.forgetting(matrix), 3)
+    0.2
+
+    References
+    ----------
+    Peng and Vidal (2025). Mathematics of Continual Learning.
+    """
     values, t = _read(matrix, t)
     if t == 1:
         return 0.0
@@ -34,14 +82,61 @@ def forgetting(matrix: ErrorMatrix | Array, t: int | None = None) -> float:
 
 
 def backward_transfer(matrix: ErrorMatrix | Array, t: int | None = None) -> float:
-    """The mean fall of the error on old tasks since each was learned, −F_t: positive when later tasks helped."""
+    """Mean fall of the error on old tasks since each was learned, −F_t: positive if later tasks helped.
+
+    Parameters
+    ----------
+    matrix : ErrorMatrix or array (T, T + 1)
+        Entry [i, j] is the error on task i after j tasks.
+    t : int, optional
+        The number of tasks learned; default: all.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> matrix = np.array([[1.0, 0.1, 0.3], [1.0, 0.8, 0.2]])  # two tasks; columns: 0, 1 and 2 tasks learned
+    >>> round(rm.metrics.backward_transfer(matrix), 3)
+    -0.2
+
+    References
+    ----------
+    Lopez-Paz and Ranzato (2017). Gradient episodic memory for continual learning. NeurIPS.
+    """
     return 0.0 - forgetting(matrix, t)
 
 
 def forward_transfer(matrix: ErrorMatrix | Array, t: int | None = None) -> float:
-    """The mean fall of the error on tasks 2..t from before anything was learned to just before their turn.
+    """Mean fall of the error on tasks 2..t from before any training to just before each was learned.
 
-    (1/(t−1)) Σ_{2≤i≤t} (ε_{i,0} − ε_{i,i−1}): positive when earlier tasks helped; 0 when t is 1.
+    (1/(t−1)) Σ_{2≤i≤t} (ε_{i,0} − ε_{i,i−1}): positive if earlier tasks helped; 0 if t is 1.
+
+    Parameters
+    ----------
+    matrix : ErrorMatrix or array (T, T + 1)
+        Entry [i, j] is the error on task i after j tasks.
+    t : int, optional
+        The number of tasks learned; default: all.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> matrix = np.array([[1.0, 0.1, 0.3], [1.0, 0.8, 0.2]])  # two tasks; columns: 0, 1 and 2 tasks learned
+    >>> round(rm.metrics.forward_transfer(matrix), 3)
+    0.2
+
+    References
+    ----------
+    Lopez-Paz and Ranzato (2017). Gradient episodic memory for continual learning. NeurIPS.
     """
     values, t = _read(matrix, t)
     if t == 1:
@@ -52,11 +147,36 @@ def forward_transfer(matrix: ErrorMatrix | Array, t: int | None = None) -> float
 
 
 def regret(matrix: ErrorMatrix | Array, t: int | None = None, best: float | None = None) -> float:
-    """The sum of a-priori errors: each of tasks 1..t asked just before it is learned, less `best` if given.
+    """Sum of the a-priori errors, each of a task just before it is learned, minus `best` if given.
 
     The paper prints Σ_{i≤t} ε_t² and calls it the regret. The index must be i, ε_i = ε_{i,i−1}, and the sum is a
     regret only after subtracting `best`, the same sum for the best fixed model in hindsight; without `best` this is
-    the cumulative online loss. Meaningful on rows that are then learned, so evaluate with test=False.
+    the cumulative online loss. It is meaningful for rows that are then learned, so evaluate with test=False.
+
+    Parameters
+    ----------
+    matrix : ErrorMatrix or array (T, T + 1)
+        Entry [i, j] is the error on task i after j tasks.
+    t : int, optional
+        The number of tasks learned; default: all.
+    best : float, optional
+        The same sum for the best fixed model in hindsight.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> matrix = np.array([[1.0, 0.1, 0.3], [1.0, 0.8, 0.2]])  # two tasks; columns: 0, 1 and 2 tasks learned
+    >>> rm.metrics.regret(matrix), rm.metrics.regret(matrix, best=0.5)
+    (1.8, 1.3)
+
+    References
+    ----------
+    Peng and Vidal (2025). Mathematics of Continual Learning.
     """
     values, t = _read(matrix, t)
     turn = np.arange(t)

@@ -1,10 +1,10 @@
-"""Tasks that drift: the linear Gaussian model, its filter and smoother, and their extensions to nonlinear tasks.
+"""Models for drifting tasks: the linear Gaussian model, its filter and smoother, and nonlinear extensions.
 
-filter     each task's model from the tasks so far      smooth        from all tasks, later ones too
-forecast   the models to come                           sample        data made up from a model
-innovations  how unlikely was a task?                   backward_transfer   what later tasks teach about earlier ones
-extended   the filter for nonlinear tasks               linearized    ICL, RLS, … for nonlinear tasks
-learn      the model itself, from data (EM)             Kalman        the filter as a streaming method
+filter       estimates from the observations so far     smooth             estimates from all observations
+forecast     predictions of future states               sample             random draws from a model
+innovations  normalized prediction errors               backward_transfer  expected error on earlier tasks
+extended     the filter for nonlinear observations      linearized         ICL, RLS, … for nonlinear observations
+learn        parameter estimation by EM                 Kalman             the filter as a streaming method
 """
 
 from remanence.kalman.backward_transfer import backward_transfer

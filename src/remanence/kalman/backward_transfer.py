@@ -1,8 +1,8 @@
-"""Positive backward transfer, measured: what is left unknown of task i once task t has been learned (Theorem 7).
+"""Positive backward transfer: the uncertainty about task i after task t was observed (Theorem 7).
 
     J_{i,t} = L_i L_{i+1} ⋯ L_{t−1}     Σ_{i|t} = Σ_{i|t−1} − J_{i,t} G_t G_tᵀ J_{i,t}ᵀ                (B)
 
-so no later task can make it larger, under a correct model and in expectation.
+so under a correct model no later task increases it, in expectation.
 """
 
 import numpy as np
@@ -15,7 +15,34 @@ from remanence.kalman.smoother import backward_gains
 
 
 def backward_transfer(model: LinearGaussian, T: int) -> Array:
-    """(T, T): entry [i, t] is trace Σ_{i|t}, the expected squared error on task i after task t; NaN for i > t."""
+    """Compute the expected squared error on each task after each later task.
+
+    Parameters
+    ----------
+    model : LinearGaussian
+        The model of the tasks.
+    T : int
+        The number of tasks.
+
+    Returns
+    -------
+    array (T, T)
+        Entry [i, t] is trace Σ_{i|t}, the expected squared error on task i after task t; NaN for i > t.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> model = kalman.LinearGaussian(A=np.eye(1), Q=np.eye(1), X=np.eye(1), R=np.eye(1), mean=[0.0], cov=np.eye(1))
+    >>> kalman.backward_transfer(model, 3).round(2)
+    array([[0.5 , 0.4 , 0.38],
+           [ nan, 0.6 , 0.46],
+           [ nan,  nan, 0.62]])
+
+    References
+    ----------
+    Peng and Vidal (2025). Mathematics of Continual Learning, Theorem 7.
+    """
     T = check_length(model, T)
     s, d = model.steps, model.features
     rows = s.rows if len(s.rows) > 1 else np.repeat(s.rows, T)

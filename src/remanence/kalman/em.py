@@ -1,4 +1,4 @@
-"""Learning how tasks drift: A, Q, R, mean and cov by expectation and maximisation, with the smoother.
+"""Estimate A, Q, R, mean and cov by expectation-maximization (EM), with the smoother.
 
     E    mₜ, Pₜ of the smoother,  Cₜ = cov(θₜ, θₜ₋₁ | Y) = Pₜ Lₜ₋₁ᵀ                                   (E1)
     S₀ = Σ Pₜ₋₁ + mₜ₋₁mₜ₋₁ᵀ     S₁ = Σ Cₜ + mₜmₜ₋₁ᵀ                                                (E2)
@@ -6,9 +6,9 @@
     Q = mean of E (θₜ − Aθₜ₋₁)(·)ᵀ     R = mean of E (yₜ − Xθₜ)(·)ᵀ     diagonal, scalar: of that            (Q, R)
     E vvᵀ = B E vₒvₒᵀ Bᵀ + cov(vᵤ | vₒ),  B = [I; Rᵤₒ Rₒₒ⁺]                                         (M)
 
-(M) is for answers of which only the entries o are there. A diagonal or scalar R looks at those alone, and a step
-without answers says nothing of R. A is maximised given Q, then Q given A: always a step upwards (and the joint maximum
-where A is full), so the likelihood never falls.
+(M) is for observations of which only the entries o are present. A diagonal or scalar R uses those alone, and a step
+without observations does not contribute to R. A is maximized given Q, then Q given A (the joint maximum if A is full),
+so the likelihood never falls.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
 from remanence.kalman.filter import check_model, filter
 from remanence.kalman.model import LinearGaussian
-from remanence.kalman.observations import Answers, check_answers
+from remanence.kalman.observations import Observations, check_observations
 from remanence.kalman.results import Filtered, Smoothed
 from remanence.kalman.smoother import smooth
 from remanence.memory.gaussian import symmetric
@@ -35,17 +35,28 @@ NO_DRIFT = 1e-12  # part of the drift's size that a direction without drift is t
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned:
-    """A model, and how it got better.
+    """Result of `learn`: the estimated model and the log-likelihood of every iteration.
 
-    Attributes
+    Parameters
     ----------
     model : LinearGaussian
+        The estimated model.
     logliks : array (iterations + 1,)
-        Of all series together: at the start, then after every iteration.
+        Log-likelihood of all series together: at the start, then after every iteration.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> guess = kalman.LinearGaussian(A=np.eye(1), Q=np.eye(1), X=np.eye(1), R=np.eye(1), mean=[0.0], cov=np.eye(1))
+    >>> _, Y = kalman.sample(guess, 50, seed=0)
+    >>> learned = kalman.learn(guess, Y, iterations=5)
+    >>> bool((np.diff(learned.logliks) >= 0).all())
+    True
     """
 
     model: LinearGaussian
-    logliks: Array  # (iterations + 1,) of all series together: at the start, then after every iteration
+    logliks: Array  # (iterations + 1,)
 
 
 def learn(
@@ -56,30 +67,53 @@ def learn(
     shape: Mapping[str, str] | None = None,
     tolerance: float = 1e-8,
 ) -> Learned:
-    """The model that makes Y (T, m) or (N, T, m) more likely than the one given, by EM; NaN is missing.
+    """Estimate the parameters of a model by EM; the likelihood rises with every iteration.
 
-    A part that is zero at the start stays so.
+    A parameter that is zero at the start stays zero.
 
     Parameters
     ----------
     model : LinearGaussian
-        Where to start.
-    Y : array
-        The answers.
+        The initial guess.
+    Y : array (T, m) or (N, T, m)
+        The observations; NaN entries are missing.
     iterations : int
-        At most so many.
+        The largest number of iterations.
     parts : sequence of str
-        What is learned, of "A", "Q", "R", "mean", "cov"; it must be constant. The rest stays.
+        The parameters to estimate, of "A", "Q", "R", "mean", "cov"; they must be constant. The others are kept.
     shape : dict, optional
-        Asks for a "diagonal" or "scalar" (times I) A, Q or R, into which the start is brought first.
+        Restricts A, Q or R to "diagonal" or "scalar" (times I); the initial guess is converted first.
     tolerance : float
-        Stop when an iteration gains less than this share of the log-likelihood, and before one that would lose.
+        Stop when an iteration increases the log-likelihood by less than this fraction, or would decrease it.
+
+    Returns
+    -------
+    Learned
+        The model, and the log-likelihood of every iteration.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> true = kalman.LinearGaussian(
+    ...     A=np.eye(2), Q=0.02 * np.eye(2), X=np.eye(2), R=0.5 * np.eye(2), mean=np.zeros(2), cov=np.eye(2)
+    ... )
+    >>> theta, Y = kalman.sample(true, 200, seed=1)
+    >>> guess = kalman.LinearGaussian(true.A, np.eye(2), true.X, np.eye(2), true.mean, true.cov)
+    >>> learned = kalman.learn(guess, Y, iterations=20, parts=("Q", "R"), shape={"Q": "scalar", "R": "scalar"})
+    >>> bool(learned.logliks[-1] > learned.logliks[0])
+    True
+
+    References
+    ----------
+    Shumway and Stoffer (1982). An approach to time series smoothing and forecasting using the EM algorithm.
+    Journal of Time Series Analysis.
     """
     check_model(model)
-    answers = check_answers(model, Y)
+    observed = check_observations(model, Y)
     iterations = check_count(iterations, "iterations")
     tolerance = check_number(tolerance, "tolerance", closed=True, hint="relative to the log-likelihood, like 1e-8")
-    parts = _check_parts(model, parts, answers.Y.shape[1])
+    parts = _check_parts(model, parts, observed.Y.shape[1])
     shapes = _check_shape(shape, parts)
     values: dict[str, Any] = {name: getattr(model, name) for name in ("A", "Q", "X", "R", "mean", "cov")}
     model = LinearGaussian(**values | {name: _shaped(values[name], kind) for name, kind in shapes.items()})
@@ -87,7 +121,7 @@ def learn(
     logliks = [_total(filtered)]
     with progress_bar("Learning the model", iterations) as advance:
         for _ in range(iterations):
-            better = _maximised(model, answers, smooth(model, filtered), parts, shapes)
+            better = _maximised(model, observed, smooth(model, filtered), parts, shapes)
             try:
                 candidate = LinearGaussian(**values | better)
                 found = filter(candidate, Y)
@@ -116,9 +150,11 @@ def _check_parts(model: LinearGaussian, parts: Any, T: int) -> tuple[str, ...]:
         value = getattr(model, name)
         if name in names and (isinstance(value, tuple) or value.ndim == 3):
             rest = tuple(n for n in names if n != name)
-            raise InputError(f"expected a constant {name} to learn it, got one a step; leave it out, like parts={rest}")
+            raise InputError(
+                f"expected a constant {name} to learn it, got one per step; leave it out, like parts={rest}"
+            )
     if "A" in names and model.Q.ndim == 3:
-        raise InputError('expected a constant Q to learn A, got one a step; leave "A" out of parts, or give one Q')
+        raise InputError('expected a constant Q to learn A, got one per step; leave "A" out of parts, or give one Q')
     if T == 1 and {"A", "Q"} & set(names):
         raise InputError("expected at least two steps to learn A or Q, got 1; leave them out of parts")
     return names
@@ -149,37 +185,37 @@ def _positive(M: Array) -> Array:
 
 
 def _maximised(
-    model: LinearGaussian, answers: Answers, s: Smoothed, parts: tuple[str, ...], shapes: dict[str, str]
+    model: LinearGaussian, observed: Observations, s: Smoothed, parts: tuple[str, ...], shapes: dict[str, str]
 ) -> dict[str, Array]:
     """The parts that make the expected log-likelihood of θ and Y largest."""
-    N = len(answers.Y)
-    mean = s.mean if answers.many else s.mean[None]
+    N = len(observed.Y)
+    mean = s.mean if observed.many else s.mean[None]
     better = {"A": model.A, "Q": model.Q, "R": model.R, "mean": model.mean, "cov": model.cov}
     if "A" in parts or "Q" in parts:
-        better |= _transition(model, answers, s, mean, shapes)
+        better |= _transition(model, observed, s, mean, shapes)
     if "R" in parts:
-        better["R"] = _noise(model, answers, s, mean, shapes["R"])
+        better["R"] = _noise(model, observed, s, mean, shapes["R"])
     if "mean" in parts:
         better["mean"] = mean[:, 0].mean(axis=0)
     if "cov" in parts:
         away = mean[:, 0] - better["mean"]
-        first = sum(len(group) * _of(s.cov, group, answers)[0] for group in answers.groups)
+        first = sum(len(group) * _of(s.cov, group, observed)[0] for group in observed.groups)
         better["cov"] = _positive((away.T @ away + first) / N)
     return better
 
 
-def _of(stack: Array, group: Array, answers: Answers) -> Array:
+def _of(stack: Array, group: Array, observed: Observations) -> Array:
     """The covariances (or gains) that the series of a group share."""
-    return np.asarray(stack[group[0]] if answers.many else stack)
+    return np.asarray(stack[group[0]] if observed.many else stack)
 
 
 def _transition(
-    model: LinearGaussian, answers: Answers, s: Smoothed, mean: Array, shapes: dict[str, str]
+    model: LinearGaussian, observed: Observations, s: Smoothed, mean: Array, shapes: dict[str, str]
 ) -> dict[str, Array]:
     N, T, d = mean.shape
     P0, P1, C = np.zeros((3, d, d))
-    for group in answers.groups:
-        cov, L = _of(s.cov, group, answers), _of(s.gain, group, answers)
+    for group in observed.groups:
+        cov, L = _of(s.cov, group, observed), _of(s.gain, group, observed)
         P0 += len(group) * cov[:-1].sum(axis=0)
         P1 += len(group) * cov[1:].sum(axis=0)
         C += len(group) * np.einsum("tij,tkj->ik", cov[1:], L)  # (E1)
@@ -194,18 +230,18 @@ def _transition(
             moved = after - before @ A.T
             spread = P1 - A @ C.T - C @ A.T + A @ P0 @ A.T
         else:
-            moved, spread = _stepwise(A, answers, s, mean)
+            moved, spread = _stepwise(A, observed, s, mean)
         better["Q"] = _shaped(_positive((moved.T @ moved + spread) / (N * (T - 1))), shapes["Q"])
     return better
 
 
-def _stepwise(A: Array, answers: Answers, s: Smoothed, mean: Array) -> tuple[Array, Array]:
-    """What θ moved by, and the covariances of that, where A is one a step."""
+def _stepwise(A: Array, observed: Observations, s: Smoothed, mean: Array) -> tuple[Array, Array]:
+    """Mean and covariance of the process noise if A is given per step."""
     d = mean.shape[2]
     moved = mean[:, 1:] - np.einsum("tij,ntj->nti", A[1:], mean[:, :-1])
     spread = np.zeros((d, d))
-    for group in answers.groups:
-        cov, L = _of(s.cov, group, answers), _of(s.gain, group, answers)
+    for group in observed.groups:
+        cov, L = _of(s.cov, group, observed), _of(s.gain, group, observed)
         AC = A[1:] @ L @ cov[1:]
         spread += len(group) * (cov[1:] - AC - AC.transpose(0, 2, 1) + A[1:] @ cov[:-1] @ A[1:].transpose(0, 2, 1)).sum(
             axis=0
@@ -238,15 +274,15 @@ def _inverse(S: Array) -> Array:
     return np.asarray(np.linalg.pinv(S / np.outer(units, units), rcond=1e-13, hermitian=True) / np.outer(units, units))
 
 
-def _noise(model: LinearGaussian, answers: Answers, s: Smoothed, mean: Array, kind: str) -> Array:
+def _noise(model: LinearGaussian, observed: Observations, s: Smoothed, mean: Array, kind: str) -> Array:
     X, R = model.steps.X, np.asarray(model.R)
     m = len(R)
     expected = mean @ X[0].T if len(X) == 1 else np.einsum("ntd,tmd->ntm", mean, X)
-    errors = answers.Y - expected
+    errors = observed.Y - expected
     total, counts = np.zeros((m, m)), np.zeros(m)
-    for group in answers.groups:
-        there = answers.present(group)
-        spread = X @ _of(s.cov, group, answers) @ X.transpose(0, 2, 1)
+    for group in observed.groups:
+        there = observed.present(group)
+        spread = X @ _of(s.cov, group, observed) @ X.transpose(0, 2, 1)
         for seen, steps in _patterns(there):
             o = np.flatnonzero(seen)
             v = errors[np.ix_(group, steps, o)].reshape(-1, len(o))
@@ -267,14 +303,14 @@ def _noise(model: LinearGaussian, answers: Answers, s: Smoothed, mean: Array, ki
 
 
 def _patterns(there: Array) -> list[tuple[Array, Array]]:
-    """Which entries were seen, and at which steps exactly these; steps without answers are left out."""
+    """Which entries were seen, and at which steps exactly these; steps without observed are left out."""
     kinds, which = np.unique(there, axis=0, return_inverse=True)
     which = which.ravel()
     return [(seen, np.flatnonzero(which == k)) for k, seen in enumerate(kinds) if seen.any()]
 
 
 def _completed(E: Array, R: Array, seen: Array, count: int) -> Array:
-    """Σ E vvᵀ of all entries from that of the ones seen in `count` answers."""
+    """Σ E vvᵀ of all entries from that of the ones seen in `count` observed."""
     if seen.all():
         return E
     o, u = np.flatnonzero(seen), np.flatnonzero(~seen)

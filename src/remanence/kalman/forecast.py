@@ -1,4 +1,4 @@
-"""Looking ahead and making data up: the future of θ, and a draw from the model.
+"""Forecasts of future states, and random draws from the model.
 
 θ_{T+k|T} = A θ_{T+k−1|T}     Σ_{T+k|T} = A Σ_{T+k−1|T} Aᵀ + Q                                  (F)
 """
@@ -12,14 +12,45 @@ from remanence.errors import InputError
 from remanence.kalman.filter import check_model
 from remanence.kalman.gains import at
 from remanence.kalman.model import LinearGaussian
-from remanence.kalman.results import Filtered, Forecast, shared, together
+from remanence.kalman.results import Filtered, Forecast, join_groups, shared
 from remanence.kalman.smoother import check_filtered
 from remanence.memory.gaussian import psd_root, symmetric
 from remanence.validation import check_count
 
 
 def forecast(model: LinearGaussian, filtered: Filtered, steps: int) -> Forecast:
-    """θ at the `steps` steps after the last one that was filtered; the answers are then X @ mean, X @ cov @ X.T + R."""
+    """Predict θ for the steps after the last one that was filtered.
+
+    The observations at those steps have the mean X @ mean and the covariance X @ cov @ X.T + R.
+
+    Parameters
+    ----------
+    model : LinearGaussian
+        The model that was filtered; it must reach as far as the forecast.
+    filtered : Filtered
+        The result of `filter` or `extended`.
+    steps : int
+        How many steps to predict.
+
+    Returns
+    -------
+    Forecast
+        Mean (steps, d) and covariance (steps, d, d) of θ, with a leading axis N for N series.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> model = kalman.LinearGaussian(A=np.eye(1), Q=np.eye(1), X=np.eye(1), R=np.eye(1), mean=[0.0], cov=np.eye(1))
+    >>> found = kalman.filter(model, [[1.0], [2.0]])
+    >>> ahead = kalman.forecast(model, found, 3)
+    >>> ahead.mean.ravel().round(2), ahead.cov.ravel().round(2)
+    (array([1.4, 1.4, 1.4]), array([1.6, 2.6, 3.6]))
+
+    References
+    ----------
+    Kalman (1960). A new approach to linear filtering and prediction problems. Journal of Basic Engineering.
+    """
     check_filtered(model, filtered)
     steps = check_count(steps, "steps")
     T = filtered.mean.shape[-2]
@@ -41,12 +72,12 @@ def forecast(model: LinearGaussian, filtered: Filtered, steps: int) -> Forecast:
             cov = cov_path[k] = symmetric(A @ cov @ A.T) + at(model.steps.Q, T + k)  # (F)
         means.append(mean_path)
         covs.append(cov_path)
-    mean = together(means, filtered.groups)
+    mean = join_groups(means, filtered.groups)
     return Forecast(mean if many else mean[0], shared(covs, filtered.groups, many))
 
 
 def check_length(model: LinearGaussian, T: Any) -> int:
-    """T steps, which a model with anything given one a step must reach."""
+    """T as an integer; a model with parameters given per step must have at least T steps."""
     check_model(model)
     steps = check_count(T, "T")
     if model.length is not None and model.length < steps:
@@ -55,7 +86,33 @@ def check_length(model: LinearGaussian, T: Any) -> int:
 
 
 def sample(model: LinearGaussian, T: int, seed: Any = 0) -> tuple[Array, Any]:
-    """θ (T, d) and Y (T, m) drawn from the model, Y as a list where tasks differ in rows; `seed` may be a generator."""
+    """Draw states and observations from the model.
+
+    Parameters
+    ----------
+    model : LinearGaussian
+        The model to draw from.
+    T : int
+        The number of steps.
+    seed : int or numpy.random.Generator
+        The seed of the random numbers, or their generator.
+
+    Returns
+    -------
+    theta : array (T, d)
+        The states.
+    Y : array (T, m), or a list of T arrays
+        The observations; a list if tasks differ in their number of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> model = kalman.LinearGaussian(A=np.eye(1), Q=np.eye(1), X=np.eye(1), R=np.eye(1), mean=[0.0], cov=np.eye(1))
+    >>> theta, Y = kalman.sample(model, 5, seed=0)
+    >>> theta.shape, Y.shape
+    ((5, 1), (5, 1))
+    """
     T = check_length(model, T)
     rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(check_count(seed, "seed", 0))
     s = model.steps

@@ -1,4 +1,4 @@
-"""The half of the filter that does not look at the answers: every covariance and gain, given which entries are there.
+"""Covariances and gains of the filter, which depend only on which observations are present.
 
 Small models run in the compiled loop, larger ones by LAPACK a step, the square-root form by QR a step. Where A, Q, X, R
 are constant and nothing is missing the covariances converge; once they stand still to rounding they are kept:
@@ -69,7 +69,7 @@ def _with(out: Gains, settled: int) -> Gains:
 
 
 def at(stack: Array, t: int) -> Array:
-    """The entry of step t of a stack that is constant (length 1) or one a step."""
+    """The entry of step t of a stack that is constant (length 1) or has one entry per step."""
     return np.asarray(stack[t if len(stack) > 1 else 0])
 
 

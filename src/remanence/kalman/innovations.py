@@ -1,4 +1,4 @@
-"""How unlikely was this task? The drift test: under the model every square is χ² with as many degrees as answers.
+"""Innovations: one-step prediction errors; under the model each normalized square has a χ² distribution.
 
 e_t = y_t − X_t θ_{t|t−1}     S_t = R_t + X_t Σ_{t|t−1} X_tᵀ     square_t = e_tᵀ S_t⁻¹ e_t          (D)
 """
@@ -12,7 +12,7 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.kalman.gains import at
 from remanence.kalman.model import LinearGaussian
-from remanence.kalman.observations import check_answers
+from remanence.kalman.observations import check_observations
 from remanence.kalman.results import Filtered
 from remanence.kalman.smoother import check_filtered
 from remanence.kernels.constants import CONFLICT, SEEN
@@ -21,52 +21,92 @@ from remanence.memory.gaussian import gain
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Innovations:
-    """What every task brought that the tasks before it did not foretell.
+    """One-step prediction errors and their test statistics; N series have a leading axis N.
 
-    Attributes
+    Parameters
     ----------
     errors : array (T, m)
-        y_t less what was foretold; NaN where an answer is missing.
+        y_t minus its prediction; NaN where an observation is missing.
     squares : array (T,)
-        Their normalised squares, under the model χ² with `degrees` degrees of freedom; 0 for a task without answers.
+        The normalized squares, under the model χ² with `degrees` degrees of freedom; 0 for a step without observations.
     degrees : array (T,)
-        The answers that could have been off.
+        The number of observations that are not determined by earlier ones.
     pvalues : array (T,)
-        The chance of a square at least as large, were the model right.
+        The probability of a square at least as large under the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> model = kalman.LinearGaussian(A=np.eye(1), Q=np.eye(1), X=np.eye(1), R=np.eye(1), mean=[0.0], cov=np.eye(1))
+    >>> Y = [[0.0], [3.0]]
+    >>> kalman.innovations(model, kalman.filter(model, Y), Y).pvalues.round(3)
+    array([1.   , 0.058])
     """
 
     errors: Array  # (T, m) NaN where missing
-    squares: Array  # (T,) normalised; 0 for a task without answers, infinite for one that is impossible
-    degrees: Array  # (T,) answers that could have been off
-    pvalues: Array  # (T,) the chance of a square at least as large, were the model right
+    squares: Array  # (T,) normalized; 0 for a step without observations, infinite for an impossible one
+    degrees: Array  # (T,)
+    pvalues: Array  # (T,)
 
 
 def innovations(model: LinearGaussian, filtered: Filtered, Y: Any) -> Innovations:
-    """The errors of one-step prediction and their normalised squares, in the order of Y."""
+    """Compute one-step prediction errors, their normalized squares and p-values.
+
+    Parameters
+    ----------
+    model : LinearGaussian
+        The model that was filtered; for `extended`, the `.model` of its result.
+    filtered : Filtered
+        The result of `filter` or `extended`.
+    Y : array
+        The observations that were filtered.
+
+    Returns
+    -------
+    Innovations
+        In the order of Y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> model = kalman.LinearGaussian(
+    ...     A=np.eye(2), Q=0.1 * np.eye(2), X=np.eye(2), R=np.eye(2), mean=np.zeros(2), cov=np.eye(2)
+    ... )
+    >>> theta, Y = kalman.sample(model, 100, seed=0)
+    >>> Y[70] += 10.0  # an outlier
+    >>> int(kalman.innovations(model, kalman.filter(model, Y), Y).squares.argmax())
+    70
+
+    References
+    ----------
+    Mehra and Peschon (1971). An innovations approach to fault detection and diagnosis in dynamic systems. Automatica.
+    """
     from scipy.special import gammaincc
 
     check_filtered(model, filtered)
-    answers = check_answers(model, Y)
-    N, T, _ = answers.Y.shape
+    observed = check_observations(model, Y)
+    N, T, _ = observed.Y.shape
     many = filtered.many
     mean = filtered.predicted_mean if many else filtered.predicted_mean[None]
-    if answers.many != many or mean.shape[:2] != (N, T):
+    if observed.many != many or mean.shape[:2] != (N, T):
         raise InputError(f"expected the Y that was filtered, {mean.shape[:2]} series and steps, got {(N, T)}")
-    errors = answers.Y - expected(model, filtered, mean)
+    errors = observed.Y - expected(model, filtered, mean)
     squares, degrees = np.zeros((N, T)), np.zeros((N, T), np.int64)
-    for group in answers.groups:
+    for group in observed.groups:
         cov = filtered.predicted_cov[group[0]] if many else filtered.predicted_cov
-        there = answers.present(group)
+        there = observed.present(group)
         for t in range(T):
             if there[t].any():
-                squares[group, t], degrees[group, t] = _square(model, cov[t], t, there[t], errors, answers.Y, group)
+                squares[group, t], degrees[group, t] = _square(model, cov[t], t, there[t], errors, observed.Y, group)
     pvalues = np.where(degrees > 0, gammaincc(np.maximum(degrees, 1) / 2, squares / 2), np.where(squares > 0, 0.0, 1.0))
     results = (errors, squares, degrees, pvalues)
     return Innovations(*(v if many else v[0] for v in results))
 
 
 def expected(model: LinearGaussian, filtered: Filtered, mean: Array) -> Array:
-    """What the tasks before foretold: f(θ_{t|t−1}) of an extended filter, X θ_{t|t−1} of a linear one."""
+    """The one-step predictions: f(θ_{t|t−1}) of an extended filter, X θ_{t|t−1} of a linear one."""
     if filtered.expected is not None:
         return filtered.expected[None]
     X = model.steps.X

@@ -2,7 +2,7 @@
 
     θ₀ ~ N(mean, cov)     θₜ = Aₜ θₜ₋₁ + wₜ,  wₜ ~ N(0, Qₜ)     yₜ = Xₜ θₜ + vₜ,  vₜ ~ N(0, Rₜ)      (LGM)
 
-Each of A, Q, X, R is constant or one a step. Q, R and cov may be singular: Q = 0 is RLS, R = 0 an exact answer.
+Each of A, Q, X, R is constant or given per step. Q, R and cov may be singular: Q = 0 is RLS.
 """
 
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ from remanence.kernels.constants import ROUNDING
 from remanence.memory.gaussian import least_noise
 from remanence.validation import check_finite, check_numbers
 
-CONSTANT_OR_STEPS = "constant, or one a step along the first axis"
+CONSTANT_OR_STEPS = "constant, or one per step along the first axis"
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The model as the loops want it: a first axis of 1 (constant) or T, tasks of fewer rows filled up with zeros."""
+    """The model as arrays with a first axis of 1 (constant) or T; tasks of fewer rows are padded with zeros."""
 
     A: Array  # (1 or T, d, d)
     Q: Array  # (1 or T, d, d)
@@ -38,12 +38,12 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearGaussian:
-    """Tasks whose models drift: θ_t = A θ_{t−1} + N(0, Q), y_t = X θ_t + N(0, R).
+    """Linear Gaussian state-space model: θ_t = A θ_{t−1} + N(0, Q), y_t = X θ_t + N(0, R).
 
     Each of A, Q, X, R is constant or has a leading axis T; A[t], Q[t] lead into step t (A[0], Q[0] are not used).
 
-    mean and cov are those of θ at the *first* step, before its answers. Where yours are those of the step before it, as
-    in filterpy, whose loop predicts before its first update, move them one step first::
+    mean and cov are those of θ at the *first* step, before its observations. If yours are those of the step before,
+    as in filterpy, whose loop predicts before its first update, advance them by one step first::
 
         mean, cov = A @ x, A @ P @ A.T + Q
         LinearGaussian(A, Q, X, R, mean, cov)
@@ -51,14 +51,29 @@ class LinearGaussian:
     Parameters
     ----------
     A, Q : array (d, d) or (T, d, d)
-        How models move from task to task, and the covariance of what moves them besides; Q may be singular, or 0.
+        Transition matrix, and covariance of the process noise; Q may be singular, or 0.
     X : array (m, d) or (T, m, d), or a list of arrays with their own m
-        The rows that each task shows.
+        Observation matrix: the rows of each task.
     R : array (m, m) or (T, m, m), or a list
-        The covariance of the noise in the answers.
+        Covariance of the observation noise.
     mean : array (d,)
+        Mean of θ at the first step, before its observations.
     cov : array (d, d)
-        Of θ at the first step, before its answers.
+        Covariance of θ at the first step, before its observations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> model = kalman.LinearGaussian(
+    ...     A=np.eye(2), Q=0.1 * np.eye(2), X=np.eye(2), R=np.eye(2), mean=np.zeros(2), cov=np.eye(2)
+    ... )
+    >>> model.features, model.length
+    (2, None)
+
+    References
+    ----------
+    Kalman (1960). A new approach to linear filtering and prediction problems. Journal of Basic Engineering.
     """
 
     A: Any
@@ -101,7 +116,7 @@ class LinearGaussian:
 
     @property
     def length(self) -> int | None:
-        """T where anything is given one a step, else None: any length."""
+        """T if any parameter is given per step, else None (any length)."""
         s = self.steps
         return max((len(v) for v, k in self._parts(s) if k), default=None)
 
@@ -181,7 +196,7 @@ def _noise(value: Any, rows: Array) -> tuple[Any, Array]:
         m = next(iter(sizes)) if len(sizes) == 1 else None
         if m is None and len(R) != len(rows):
             raise InputError(
-                f"expected one R a step, since X has {min(sizes)} to {max(sizes)} rows, got shape {R.shape}; "
+                f"expected one R per step, since X has {min(sizes)} to {max(sizes)} rows, got shape {R.shape}; "
                 f"pass a list, like [r * np.eye(len(x)) for x in X]"
             )
         if m is None or R.ndim not in (2, 3) or R.shape[-2:] != (m, m):
@@ -202,7 +217,7 @@ def _noise(value: Any, rows: Array) -> tuple[Any, Array]:
 
 
 def check_covariances(P: Array, name: str) -> Array:
-    """Refuse what is not symmetric and positive semidefinite; the smallest pivot of each, 0 where singular."""
+    """Check that matrices are symmetric and positive semidefinite; return the smallest pivot of each, 0 if singular."""
     size = np.abs(P).max(axis=(1, 2), initial=0.0)
     if P.size and (np.abs(P - P.transpose(0, 2, 1)).max(axis=(1, 2)) > 1e-10 * size).any():
         raise InputError(f"expected {name} to be symmetric, got one that is not; pass ({name} + {name}.T) / 2")
@@ -210,8 +225,8 @@ def check_covariances(P: Array, name: str) -> Array:
     P[...] = (P + P.transpose(0, 2, 1)) / 2
     try:
         pivots = np.linalg.cholesky(P).diagonal(axis1=1, axis2=2) ** 2
-        sound = (pivots > d * ROUNDING * P.diagonal(axis1=1, axis2=2)).all(axis=1)
-        return np.where(sound, pivots.min(axis=1, initial=np.inf), 0.0)
+        regular = (pivots > d * ROUNDING * P.diagonal(axis1=1, axis2=2)).all(axis=1)
+        return np.where(regular, pivots.min(axis=1, initial=np.inf), 0.0)
     except np.linalg.LinAlgError:
         values = np.linalg.eigvalsh(P)[:, 0]
     if (values < -1e-10 * size).any():

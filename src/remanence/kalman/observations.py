@@ -1,4 +1,4 @@
-"""Check the answers Y: one series (T, m), a list of one array a step, or series (N, T, m); NaN or masked is missing."""
+"""Check observations Y: (T, m), a list of one array per step, or (N, T, m) for N series; NaN or masked is missing."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +12,11 @@ from remanence.validation import LARGEST, check_numbers
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """Y filled up with NaN, and its series sorted by which entries are there."""
+class Observations:
+    """Y padded with NaN, and its series grouped by their missing entries."""
 
     Y: Array  # (N, T, m)
-    many: bool  # N series were asked for, so that results get a leading N
+    many: bool  # Y has a leading axis N, and so have the results
     groups: list[Array]  # the series that miss the same entries
 
     def present(self, group: Array) -> Array:
@@ -24,47 +24,47 @@ class Answers:
         return np.asarray(~np.isnan(self.Y[group[0]]))
 
 
-def check_answers(model: LinearGaussian, Y: Any) -> Answers:
-    """Y as answers of this model, or a clear refusal."""
+def check_observations(model: LinearGaussian, Y: Any) -> Observations:
+    """Y as observations of this model; raises InputError if the shapes do not match."""
     rows = model.steps.rows
     array = _filled(Y, rows)
     if array.ndim not in (2, 3):
         raise InputError(
             f"expected Y of shape (steps, rows) or (series, steps, rows), got {array.shape}; "
-            f"for one answer a step pass y[:, None]"
+            f"for one observation per step pass y[:, None]"
         )
     many = array.ndim == 3
     array = array if many else array[None]
     N, T, m = array.shape
     if not T or not N:
-        raise InputError(f"expected at least one step, got Y of shape {np.shape(Y)}; there is nothing to learn from")
+        raise InputError(f"expected at least one step, got Y of shape {np.shape(Y)}; pass at least one observation")
     if model.length not in (None, T):
         raise InputError(
             f"expected Y of {model.length} steps, as many as the model has, got {T}; "
-            f"cut the model, or fill Y up with NaN for steps without answers"
+            f"shorten the model, or pad Y with NaN for steps without observations"
         )
     if m != model.steps.X.shape[1]:
-        raise InputError(f"expected Y of {model.steps.X.shape[1]} entries a step, as many as X has rows, got {m}")
+        raise InputError(f"expected Y of {model.steps.X.shape[1]} entries per step, as many as X has rows, got {m}")
     largest = float(np.abs(array).max(initial=0.0, where=~np.isnan(array)))
     if largest > LARGEST[np.dtype(np.float64)]:
         raise InputError(
             f"expected Y within ±1e150, got {largest:.1e}; mark missing entries with NaN, rescale the rest"
         )
-    return Answers(array, many, _groups(array))
+    return Observations(array, many, _groups(array))
 
 
 def _filled(Y: Any, rows: Array) -> Array:
     if len(set(rows.tolist())) == 1:
         if isinstance(Y, (list, tuple)) and len({np.shape(y) for y in Y}) > 1:
             raise InputError(
-                f"expected Y to hold {rows[0]} real numbers a step, got {type(Y).__name__} of rows of unequal length; "
+                f"expected Y to hold {rows[0]} real numbers per step, got {type(Y).__name__} of unequal rows; "
                 f"X is the same at every step, so mark missing entries with NaN"
             )
         return np.require(check_numbers(unmasked(Y), "Y", np.float64), requirements=["C", "W"])
     if not isinstance(Y, (list, tuple)) or len(Y) != len(rows):
         raise InputError(
             f"expected Y to be a list of {len(rows)} arrays, as X is, got {type(Y).__name__} "
-            f"of {len(Y) if np.ndim(Y) or isinstance(Y, (list, tuple)) else 1}; give every step its own answers"
+            f"of {len(Y) if np.ndim(Y) or isinstance(Y, (list, tuple)) else 1}; give every step its own observations"
         )
     full = np.full((len(rows), rows.max()), np.nan)
     for t, (y, m) in enumerate(zip(Y, rows, strict=True)):

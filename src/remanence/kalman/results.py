@@ -1,4 +1,4 @@
-"""What the filter, the smoother and the forecast return: means and covariances, T steps, N series in front if asked."""
+"""Results of the filter, the smoother and the forecast: means and covariances of T steps; N series have a leading N."""
 
 from dataclasses import dataclass, field
 
@@ -11,18 +11,33 @@ from remanence.kalman.model import LinearGaussian
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Filtered:
-    """θ at every step given the answers up to it, and given those before it; N series have a leading N.
+    """Result of `filter` and `extended`: filtered and predicted states; N series have a leading axis N.
 
-    Attributes
+    Parameters
     ----------
     mean, cov : array (T, d), (T, d, d)
-        θ_{t|t}, Σ_{t|t}: given the answers up to step t.
+        θ_{t|t}, Σ_{t|t}: given the observations up to step t.
     predicted_mean, predicted_cov : array (T, d), (T, d, d)
-        θ_{t|t−1}, Σ_{t|t−1}: given those before it.
+        θ_{t|t−1}, Σ_{t|t−1}: given the observations before step t.
     logliks : array (T,)
         log p(y_t | y_0 … y_{t−1}); `loglik` is their sum.
+    groups : list of arrays
+        The indices of the series that share their covariances.
     model : LinearGaussian
-        The model that was filtered; for `extended` the linearised one.
+        The model that was filtered; for `extended` the linearized one.
+    expected : array (T, m), optional
+        The predicted observations of `extended`.
+    gains : list, optional
+        The gains of each group, kept by `filter` for the smoother.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> model = kalman.LinearGaussian(A=np.eye(1), Q=np.eye(1), X=np.eye(1), R=np.eye(1), mean=[0.0], cov=np.eye(1))
+    >>> found = kalman.filter(model, [[1.0], [2.0]])
+    >>> found.mean.ravel(), round(found.loglik, 3)
+    (array([0.5, 1.4]), -3.343)
     """
 
     mean: Array  # (T, d) θ_{t|t}
@@ -31,13 +46,13 @@ class Filtered:
     predicted_cov: Array  # (T, d, d) Σ_{t|t−1}
     logliks: Array  # (T,) log p(y_t | y_0..y_{t−1})
     groups: list[Array] = field(repr=False)  # the series that share their covariances
-    model: LinearGaussian = field(repr=False)  # the model that was filtered, for `extended` the linearised one
-    expected: Array | None = field(default=None, repr=False)  # (T, m) y less its residual: f(θ_{t|t−1}), of `extended`
+    model: LinearGaussian = field(repr=False)  # the model that was filtered, for `extended` the linearized one
+    expected: Array | None = field(default=None, repr=False)  # (T, m) y minus its residual: f(θ_{t|t−1}), of `extended`
     gains: list[Gains] | None = field(default=None, repr=False)  # of each group, of `filter` alone
 
     @property
     def loglik(self) -> float | Array:
-        """log p(y_0..y_{T−1}): a number, or one a series."""
+        """log p(y_0..y_{T−1}): a number, or one per series."""
         total = self.logliks.sum(axis=-1)
         return float(total) if self.logliks.ndim == 1 else np.asarray(total)
 
@@ -49,36 +64,53 @@ class Filtered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Smoothed:
-    """θ at every step given all answers.
+    """Result of `smooth`: states given all observations; N series have a leading axis N.
 
-    Attributes
+    Parameters
     ----------
     mean, cov : array (T, d), (T, d, d)
         θ_{t|T}, Σ_{t|T}.
     gain : array (T − 1, d, d)
-        L_t: the covariance of θ_{t+1} and θ_t given all answers is cov[t+1] @ gain[t].T.
+        L_t: the covariance of θ_{t+1} and θ_t given all observations is cov[t+1] @ gain[t].T.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> model = kalman.LinearGaussian(A=np.eye(1), Q=np.eye(1), X=np.eye(1), R=np.eye(1), mean=[0.0], cov=np.eye(1))
+    >>> kalman.smooth(model, kalman.filter(model, [[1.0], [2.0]])).cov.ravel()
+    array([0.4, 0.6])
     """
 
     mean: Array  # (T, d) θ_{t|T}
     cov: Array  # (T, d, d) Σ_{t|T}
-    gain: Array  # (T − 1, d, d) L_t: the covariance of θ_{t+1} and θ_t given all answers is cov[t+1] @ gain[t].T
+    gain: Array  # (T − 1, d, d) L_t
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forecast:
-    """θ at the steps after the last, given all answers.
+    """Result of `forecast`: states after the last step; N series have a leading axis N.
 
-    Attributes
+    Parameters
     ----------
     mean, cov : array (steps, d), (steps, d, d)
+        Mean and covariance of θ, given all observations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> model = kalman.LinearGaussian(A=np.eye(1), Q=np.eye(1), X=np.eye(1), R=np.eye(1), mean=[0.0], cov=np.eye(1))
+    >>> kalman.forecast(model, kalman.filter(model, [[1.0], [2.0]]), 1).mean
+    array([[1.4]])
     """
 
     mean: Array  # (steps, d)
     cov: Array  # (steps, d, d)
 
 
-def together(parts: list[Array], groups: list[Array]) -> Array:
-    """The series of all groups, each in its place."""
+def join_groups(parts: list[Array], groups: list[Array]) -> Array:
+    """Join the series of all groups, in their original order."""
     if len(parts) == 1:
         return parts[0]
     full = np.empty((sum(len(g) for g in groups), *parts[0].shape[1:]))
@@ -88,10 +120,10 @@ def together(parts: list[Array], groups: list[Array]) -> Array:
 
 
 def shared(parts: list[Array], groups: list[Array], many: bool) -> Array:
-    """One covariance array a group as one a series: a view where all series share it."""
+    """Expand one covariance array per group to one per series; a view where all series share it."""
     if not many:
         return parts[0]
     count = sum(len(g) for g in groups)
     if len(parts) == 1:
         return np.broadcast_to(parts[0], (count, *parts[0].shape))
-    return together([part[None] for part in parts], groups)
+    return join_groups([part[None] for part in parts], groups)

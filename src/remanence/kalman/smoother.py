@@ -1,15 +1,15 @@
-"""The Rauch–Tung–Striebel smoother: every task's model from all tasks, later ones too (positive backward transfer).
+"""The Rauch–Tung–Striebel smoother: estimates of every state from all observations (positive backward transfer).
 
     L_{j−1} = Σ_{j−1|j−1} A_jᵀ Σ_{j|j−1}⁺                                                      (RTS1)
     θ_{j−1|k} = θ_{j−1|j−1} + L (θ_{j|k} − θ_{j|j−1})
     Σ_{j−1|k} = Σ_{j−1|j−1} + L (Σ_{j|k} − Σ_{j|j−1}) Lᵀ                                         (RTS2)
               = (I − L A_j) Σ_{j−1|j−1} (I − L A_j)ᵀ + L Q_j Lᵀ + L Σ_{j|k} Lᵀ                     (RTS3)
-    N_j = ZᵀZ + (I − KX)ᵀ A_{j+1}ᵀ N_{j+1} A_{j+1} (I − KX),  Z = C⁻¹X     what y_j.. tell about θ_j
+    N_j = ZᵀZ + (I − KX)ᵀ A_{j+1}ᵀ N_{j+1} A_{j+1} (I − KX),  Z = C⁻¹X     the information of y_j.. about θ_j
     Σ_{j−1|k} = Σ_{j−1|j−1} − Σ_{j−1|j−1} A_jᵀ N_j A_j Σ_{j−1|j−1}                                (RTS4)
 
-Where Q is small the sum (RTS3) is taken, so that rounding takes no covariance below 0. Σ_{j|j−1} may be singular: a
-coordinate of θ_j that others decide is passed over, since it tells nothing they do not. Where it is nearly
-singular and L so large that L² times rounding shows, (RTS4) needs no L.
+Where Q is small the sum (RTS3) is used, so that rounding makes no covariance indefinite. Σ_{j|j−1} may be singular: a
+coordinate of θ_j that is determined by others is skipped, since it adds no information. If it is nearly singular and L
+so large that L² amplifies rounding, (RTS4) is used, which needs no L.
 """
 
 import numpy as np
@@ -19,15 +19,45 @@ from remanence.errors import InputError
 from remanence.kalman.filter import WIDE, check_model
 from remanence.kalman.gains import SMALL, Gains, at, near, ulps
 from remanence.kalman.model import LinearGaussian
-from remanence.kalman.results import Filtered, Smoothed, shared, together
+from remanence.kalman.results import Filtered, Smoothed, join_groups, shared
 from remanence.kernels.constants import CAREFUL, DOUBTFUL, ROUNDING, SEEN
 from remanence.memory.gaussian import lapack, semidefinite, symmetric
 
-AMPLIFIED = 1e3  # rounding amplified more than this is worth another way
+AMPLIFIED = 1e3  # above this amplification of rounding, (RTS4) is used
 
 
 def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
-    """θ_{t|T} for all t from what `filter` (or `extended`, with its `.model`) returned."""
+    """Run the Rauch–Tung–Striebel smoother: the estimate of every state given all observations.
+
+    Parameters
+    ----------
+    model : LinearGaussian
+        The model that was filtered; for `extended`, the `.model` of its result.
+    filtered : Filtered
+        The result of `filter` or `extended`.
+
+    Returns
+    -------
+    Smoothed
+        θ_{t|T} with its covariance, and the gains.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> model = kalman.LinearGaussian(
+    ...     A=np.eye(2), Q=0.1 * np.eye(2), X=np.eye(2), R=np.eye(2), mean=np.zeros(2), cov=np.eye(2)
+    ... )
+    >>> theta, Y = kalman.sample(model, 300, seed=0)
+    >>> found = kalman.filter(model, Y)
+    >>> better = kalman.smooth(model, found)
+    >>> bool(((better.mean - theta) ** 2).mean() < ((found.mean - theta) ** 2).mean())
+    True
+
+    References
+    ----------
+    Rauch, Tung and Striebel (1965). Maximum likelihood estimates of linear dynamic systems. AIAA Journal.
+    """
     check_filtered(model, filtered)
     many = filtered.many
     mean, before = (v if many else v[None] for v in (filtered.mean, filtered.predicted_mean))
@@ -42,12 +72,12 @@ def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
         one = len(filtered.groups) == 1
         means.append(_means(L, *(v if one else v[group] for v in (mean, before))))
     cov, gain = (shared(v, filtered.groups, many) for v in (covs, gains))
-    mean = together(means, filtered.groups)
+    mean = join_groups(means, filtered.groups)
     return Smoothed(mean if many else mean[0], cov, gain)
 
 
 def writeable(array: Array) -> Array:
-    """The array as compiled loops know it (they are compiled anew for any other layout)."""
+    """The array in the layout of the compiled loops (another layout would compile them again)."""
     return np.require(array, np.float64, ["C", "W"])
 
 

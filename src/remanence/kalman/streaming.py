@@ -1,14 +1,14 @@
-"""The Kalman filter as a streaming method: every task has its own model, drifted from the one before.
+"""The Kalman filter as a streaming method: the weights drift from task to task.
 
     W₁ ~ N(θ⁰, I/λ)     Wₜ = Wₜ₋₁ + N(0, Q)     Yₜ = Xₜ Wₜ + N(0, r)                              (K1)
-    P = Σ/β + Q                                                                             (K2)   but before task 1
+    P = Σ/β + Q                                                                             (K2)   except before task 1
     [Z; ρ] = the rows rotated: R = triangle of X, log p(Y) = log p(Z | R) + log N(ρ; 0, r)          (K3)   if n > d
     score = −½ (c log det S + N log(eᵀS⁻¹e / N)) − ½ log N · [β < 1]                              (K4)
 
-One `update` is one task, so this is the one method for which cutting a block matters. A given drift has β = 1; with
-drift="auto" Q is 0 and a bank of forgetting coefficients β runs side by side, so that Qₜ = (1/β − 1) Σₜ₋₁ (RLS that
-forgets by β a task). Their predictive likelihoods (K4), the scale of the noise chosen best for each and one number more
-paid for where β is free, say which of them to believe.
+One `update` is one task, so for this method the division of rows into blocks matters. A given drift has β = 1; with
+drift="auto" Q is 0 and filters with several forgetting coefficients β run in parallel, Qₜ = (1/β − 1) Σₜ₋₁ (RLS that
+forgets by β per task). The filter with the best score (K4) is used: its predictive likelihood with the best scale of
+the noise, minus a penalty for the additional parameter β < 1.
 """
 
 from dataclasses import dataclass, replace
@@ -39,12 +39,15 @@ from remanence.validation import (
 )
 
 FORGETTING = (1.0, 0.999, 0.997, 0.99, 0.97, 0.9, 0.7, 0.5)  # the bank of "auto"
-WINDUP = (1e4, 1e8)  # directions no task shows: variances above the second, in units of the prior's, go to the first
+WINDUP = (
+    1e4,
+    1e8,
+)  # unobserved directions: variances above the second, in units of the prior's, are reset to the first
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One filter: what it knows, and how well it has foretold the tasks."""
+    """One filter: its estimate, and the statistics of its predictions."""
 
     known: Gaussian  # (d, c) and (d, d) after the last task
     past: tuple[Gaussian, ...]  # after the `lag` tasks before it, oldest first
@@ -69,7 +72,7 @@ class KalmanState:
 
     @property
     def best(self) -> Member:
-        """The filter to believe: the one that has foretold the tasks best so far."""
+        """The filter with the best predictive score so far."""
         if len(self.members) == 1 or not self.rows:
             return self.members[0]
         return self.members[int(np.argmax([self._score(m) for m in self.members]))]
@@ -84,23 +87,41 @@ class KalmanState:
 
 @dataclass(frozen=True, slots=True)
 class Kalman(Method[KalmanState]):
-    """A filter over tasks whose models drift; one call of `update` is one task.
+    """Kalman filter over tasks whose weights drift; one call of `update` is one task.
 
-    Drift means that old tasks no longer hold, and "auto" follows what foretells the next task: where every task brings
-    new classes and no old ones, both forget the old; use RLS there.
+    With drift, old tasks lose influence, and "auto" selects what predicts the next task best: if every task has
+    new classes and no old ones, the old ones are forgotten; use RLS there.
 
     Parameters
     ----------
     drift : float, array or "auto"
-        Q, the covariance of what changes from task to task: a number (times I), one number a feature, or a matrix.
-        "auto" learns one forgetting coefficient from how well each of a bank of eight foretells the tasks (eight times
-        the cost and memory).
+        Q, the covariance of the change from task to task: a number (times I), one number per feature, or a matrix.
+        "auto" selects the one of eight forgetting coefficients that predicts the tasks best (eight times the cost and
+        memory).
     noise : float
-        The variance of an answer.
+        The variance of the observation noise.
     ridge : float
         One over the variance of a weight before the first task.
     lag : int
-        How many past tasks to keep, for `smoothed`.
+        The number of past tasks to keep for `smoothed`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((50, 10, 2))
+    >>> weights = np.cumsum(0.1 * rng.standard_normal((50, 2, 1)), axis=0)  # they drift
+    >>> method = rm.Kalman(drift=0.01, noise=0.01)
+    >>> state = method.init(2, 1)
+    >>> for t in range(50):
+    ...     state = method.update(state, X[t], X[t] @ weights[t])
+    >>> bool(np.abs(method.weights(state) - weights[-1]).max() < 0.05)
+    True
+
+    References
+    ----------
+    Kalman (1960). A new approach to linear filtering and prediction problems. Journal of Basic Engineering.
     """
 
     drift: Any
@@ -108,16 +129,20 @@ class Kalman(Method[KalmanState]):
     ridge: float = 1.0
     lag: int = 0
 
-    summary = "tasks that drift: the Kalman filter, one update a task; later tasks improve earlier models"
+    summary = "drifting tasks: the Kalman filter, one update per task; later tasks improve earlier estimates"
     cost = "2d² + dc"
     memory = "(1 + lag)(d² + dc)"
     task_per_update = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "drift", _check_drift(self.drift))
-        object.__setattr__(self, "noise", check_number(self.noise, "noise", hint="the variance of an answer, like 1.0"))
+        object.__setattr__(
+            self, "noise", check_number(self.noise, "noise", hint="the variance of the observation noise, like 1.0")
+        )
         object.__setattr__(self, "ridge", check_number(self.ridge, "ridge", hint="one over the prior variance"))
-        object.__setattr__(self, "lag", check_count(self.lag, "lag", 0, "how many past tasks to keep for `smoothed`"))
+        object.__setattr__(
+            self, "lag", check_count(self.lag, "lag", 0, "the number of past tasks to keep for `smoothed`")
+        )
 
     # Learning
 
@@ -125,13 +150,13 @@ class Kalman(Method[KalmanState]):
         mean = check_start(start, features, outputs, dtype)
         if mean.dtype != np.float64:
             raise InputError(
-                f"expected dtype float64 for Kalman, got {mean.dtype}: covariances square what rounding does; "
+                f"expected dtype float64 for Kalman, got {mean.dtype}: covariances square the condition number; "
                 f"use float64, or RLS for float32"
             )
         drift = np.zeros(()) if self.drift == "auto" else np.array(self.drift)
         if drift.ndim and len(drift) != features:
             raise InputError(
-                f"expected drift for {features} features, got {len(drift)}; one number fits any width "
+                f"expected drift for {features} features, got {len(drift)}; a single number fits any width "
                 f"(an intercept is a feature too, the first one)"
             )
         known = Gaussian(mean, np.eye(features) / self.ridge)
@@ -167,29 +192,29 @@ class Kalman(Method[KalmanState]):
             found = None
         if found is None or not np.isfinite(found.logdet):
             raise NumericalError(
-                "the covariance of the answers has no factor in this precision and the task was not learned; "
+                "the covariance of the observations cannot be factored in this precision and the task was not learned; "
                 "use a larger noise, or scale X and Y to similar magnitudes"
             )
         w = found.W @ (Y - X @ known.mean)
-        return Gaussian(known.mean + found.G.T @ w, self._calmed(found.after)), found.logdet, sums_of_squares(w)
+        return Gaussian(known.mean + found.G.T @ w, self._bounded(found.after)), found.logdet, sums_of_squares(w)
 
-    def _calmed(self, cov: Array) -> Array:
-        """With bounded variances: forgetting makes those of directions that no task shows grow without end."""
+    def _bounded(self, cov: Array) -> Array:
+        """Bound the variances: forgetting lets those of unobserved directions grow without limit."""
         low, high = WINDUP
         if self.drift != "auto" or not cov.diagonal().max() * self.ridge > high or not np.isfinite(cov).all():
             return cov
         values, vectors = np.linalg.eigh(cov)
         return symmetric((vectors * np.clip(values, 0, low / self.ridge)) @ vectors.T)
 
-    # Asking
+    # Queries
 
     def weights(self, state: KalmanState) -> Array:
         return read_only(state.best.known.mean)
 
     def forgetting(self, state: KalmanState) -> float:
-        """With drift="auto": the forgetting coefficient a task, β, that has foretold the tasks best."""
+        """With drift="auto": the forgetting coefficient per task, β, that has predicted the tasks best."""
         if self.drift != "auto":
-            raise InputError(f'expected drift="auto" to ask for what it chose, got drift={self.drift!r:.60}')
+            raise InputError(f'expected drift="auto" for a selected coefficient, got drift={self.drift!r:.60}')
         return state.best.forget
 
     @quiet
@@ -203,13 +228,13 @@ class Kalman(Method[KalmanState]):
         return variance
 
     def evidence(self, state: KalmanState) -> float:
-        """log p(all answers so far), summed over the outputs; with "auto" under the coefficient that was chosen."""
+        """log p(all targets so far), summed over the outputs; with "auto" under the selected coefficient."""
         member = state.best
         outputs = len(member.squares)
         return float(-0.5 * (outputs * (member.logdet + state.rows * LOG_2PI) + member.squares.sum()))
 
     def smoothed(self, state: KalmanState) -> tuple[Gaussian, ...]:
-        """What all tasks so far say of the last lag + 1 tasks, oldest first: past models, improved by later tasks."""
+        """Smoothed estimates of the last lag + 1 tasks given all tasks so far, oldest first."""
         member = state.best
         path = (*member.past, member.known)
         T, (d, c) = len(path), member.known.mean.shape
@@ -217,16 +242,16 @@ class Kalman(Method[KalmanState]):
             return path
         mean, cov = np.array([g.mean.T for g in path]).transpose(1, 0, 2), np.array([g.cov for g in path])
         later = np.array([cov[0], *(_predicted(state, member.forget, F) for F in cov[:-1])])
-        foretold = np.concatenate([mean[:, :1], mean[:, :-1]], axis=1)
+        predicted = np.concatenate([mean[:, :1], mean[:, :-1]], axis=1)
         drift = np.zeros((d, d)) + (state.drift if state.drift.ndim == 2 else np.diag(np.broadcast_to(state.drift, d)))
         Q = drift if member.forget == 1 else np.array([drift, *((1 / member.forget - 1) * F for F in cov[:-1])])
         model = LinearGaussian(np.eye(d), Q, np.zeros((1, d)), np.eye(1), np.zeros(d), np.eye(d))
         covs = (np.broadcast_to(v, (c, T, d, d)) for v in (cov, later))
-        filtered = Filtered(mean, next(covs), foretold, next(covs), np.zeros((c, T)), [np.arange(c)], model)
+        filtered = Filtered(mean, next(covs), predicted, next(covs), np.zeros((c, T)), [np.arange(c)], model)
         better = smooth(model, filtered)  # (the outputs are series that share their covariances)
         return tuple(Gaussian(np.ascontiguousarray(better.mean[:, t].T), np.array(better.cov[0, t])) for t in range(T))
 
-    # Changing
+    # Changes
 
     def accepts_state(self, state: object) -> bool:
         return isinstance(state, KalmanState) and (len(state.members) > 1) == (self.drift == "auto")
@@ -236,7 +261,7 @@ class Kalman(Method[KalmanState]):
 
 
 def _later(state: KalmanState, member: Member) -> Gaussian:
-    """What is known of the next task's model before it comes."""
+    """The prediction of the next task's weights."""
     if not state.tasks:
         return member.known
     return Gaussian(member.known.mean, _predicted(state, member.forget, member.known.cov))
@@ -253,7 +278,7 @@ def _predicted(state: KalmanState, forget: float, cov: Array) -> Array:
 
 def _check_drift(drift: Any) -> Any:
     """The setting as a value that can be compared: a number, a tuple, a tuple of tuples, or "auto"."""
-    hint = 'a number like 0.01, one a feature, a covariance matrix, or "auto"'
+    hint = 'a number like 0.01, one per feature, a covariance matrix, or "auto"'
     if isinstance(drift, str):
         if drift != "auto":
             raise InputError(f"expected drift to be {hint}, got {drift!r}")

@@ -1,4 +1,4 @@
-"""Where tasks come from: a stream is a list of tasks, and every stream here is a function of its seed."""
+"""Streams: lists of tasks, from data sets or generated from a seed."""
 
 from remanence.streams.classes import digits, split_classes
 from remanence.streams.images import permuted, rotated

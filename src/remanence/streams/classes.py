@@ -1,4 +1,4 @@
-"""Class-incremental streams: each task brings labels that were not seen before."""
+"""Class-incremental streams: each task has labels that were not seen before."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,21 +22,36 @@ def split_classes(
     X_test: Any = None,
     y_test: Any = None,
 ) -> list[Task]:
-    """Any labelled rows as a stream of `tasks` tasks, each with its own share of the classes.
+    """Split labelled rows into a class-incremental stream, in which every task has its own classes.
 
     Parameters
     ----------
     X : array (n, d)
+        The rows.
     y : array (n,)
-        Labels.
+        Their labels.
     tasks : int
+        The number of tasks.
     test : float
-        The share of each class set aside for testing, unless X_test and y_test are given.
+        The fraction of each class that is held out for testing, unless X_test and y_test are given.
     seed : int
-        Decides which rows are set aside.
+        Seed of the choice of held-out rows.
     order : sequence, optional
-        The classes in the order they come; sorted by default.
+        The classes in the order of the stream; default: sorted.
     X_test, y_test : array, optional
+        Test rows and labels, used instead of held-out rows.
+
+    Returns
+    -------
+    list of Task
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> y = np.repeat(["a", "b", "c", "d"], 4)
+    >>> rm.streams.split_classes(np.arange(32.0).reshape(16, 2), y, tasks=2)
+    [Task('a, b', X (6, 2), Y (6,), X_test (2, 2)), Task('c, d', X (6, 2), Y (6,), X_test (2, 2))]
     """
     tasks, seed = check_count(tasks, "tasks"), check_count(seed, "seed", 0)
     X, y = pair(X, y, "X", "y")
@@ -54,7 +69,29 @@ def split_classes(
 
 
 def digits(tasks: int = 5, seed: int = 0, order: Sequence[int] | None = None) -> list[Task]:
-    """scikit-learn's 1797 handwritten digits, 8×8 pixels in [0, 1], a few classes at a time; nothing is downloaded."""
+    """Load scikit-learn's 1797 handwritten digits (8×8 pixels in [0, 1]) as a class-incremental stream.
+
+    Nothing is downloaded.
+
+    Parameters
+    ----------
+    tasks : int
+        The number of tasks.
+    seed : int
+        Seed of the choice of held-out test rows.
+    order : sequence of int, optional
+        The digits in the order of the stream; default: sorted.
+
+    Returns
+    -------
+    list of Task
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> [task.name for task in rm.streams.digits(tasks=5)]
+    ['0, 1', '2, 3', '4, 5', '6, 7', '8, 9']
+    """
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)

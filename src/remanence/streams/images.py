@@ -1,4 +1,4 @@
-"""Domain-incremental streams: the same rows and answers every time, seen through another permutation or rotation."""
+"""Domain-incremental streams: the same rows and labels in every task, permuted or rotated."""
 
 from math import isqrt
 from typing import Any
@@ -15,18 +15,38 @@ from remanence.validation import check_count, check_number
 def permuted(
     X: Any, y: Any, tasks: int, test: float = 0.25, seed: int = 0, X_test: Any = None, y_test: Any = None
 ) -> list[Task]:
-    """A stream in which every task shuffles the columns by its own fixed permutation; the first leaves them alone.
+    """Make a stream in which every task permutes the columns; the first task keeps their order.
 
     Parameters
     ----------
     X : array (n, d)
+        The rows.
     y : array (n,)
+        Their labels.
     tasks : int
+        The number of tasks.
     test : float
-        The share of rows set aside for testing, unless X_test and y_test are given.
+        The fraction of rows that is held out for testing, unless X_test and y_test are given.
     seed : int
-        Decides the permutations, and which rows are set aside.
+        Seed of the permutations and of the choice of held-out rows.
     X_test, y_test : array, optional
+        Test rows and labels, used instead of held-out rows.
+
+    Returns
+    -------
+    list of Task
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> X, y = np.arange(32.0).reshape(8, 4), np.repeat([0, 1], 4)
+    >>> [task.name for task in rm.streams.permuted(X, y, tasks=3)]
+    ['permutation 1', 'permutation 2', 'permutation 3']
+
+    References
+    ----------
+    Goodfellow et al. (2014). An empirical investigation of catastrophic forgetting in gradient-based neural networks.
     """
     tasks, rng = check_count(tasks, "tasks"), np.random.default_rng(check_count(seed, "seed", 0))
     X, y, X_test, y_test = divide(_flat(X), y, test, rng, X_test, y_test)
@@ -45,22 +65,42 @@ def rotated(
     X_test: Any = None,
     y_test: Any = None,
 ) -> list[Task]:
-    """A stream in which task k shows the images turned counter-clockwise by (k − 1)·`degrees`.
+    """Make a stream in which task k rotates the images counter-clockwise by (k − 1)·`degrees`.
 
     Parameters
     ----------
     X : array (n, d)
-        Flattened images. Corners that turn into view are 0.
+        Flattened images. Pixels from outside the image are 0.
     y : array (n,)
+        Their labels.
     tasks : int
+        The number of tasks.
     degrees : float
+        The rotation from one task to the next.
     shape : (height, width), optional
-        Of the images; square by default.
+        The shape of the images; default: square.
     test : float
-        The share of rows set aside for testing, unless X_test and y_test are given.
+        The fraction of rows that is held out for testing, unless X_test and y_test are given.
     seed : int
-        Decides which rows are set aside.
+        Seed of the choice of held-out rows.
     X_test, y_test : array, optional
+        Test rows and labels, used instead of held-out rows.
+
+    Returns
+    -------
+    list of Task
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> X, y = np.random.default_rng(0).random((8, 16)), np.repeat([0, 1], 4)
+    >>> [task.name for task in rm.streams.rotated(X, y, tasks=3, degrees=30)]
+    ['0°', '30°', '60°']
+
+    References
+    ----------
+    Lopez-Paz and Ranzato (2017). Gradient episodic memory for continual learning. NeurIPS.
     """
     tasks, rng = check_count(tasks, "tasks"), np.random.default_rng(check_count(seed, "seed", 0))
     degrees = check_number(degrees, "degrees", -np.inf)

@@ -1,8 +1,8 @@
-"""Synthetic regression streams whose truth is known: one fixed model, or one that drifts.
+"""Synthetic regression streams with known weights: one fixed model, or one that drifts.
 
 y_i = x_iᵀ W* + noise                        one model for all tasks, ‖x_i‖ = 1
 θ_i = A θ_{i−1} + w_i,   w_i ~ N(0, Q)       (LGM) the model of task i
-y_i = X_i θ_i + v_i,     v_i ~ N(0, R)       (LGM) what is seen of it
+y_i = X_i θ_i + v_i,     v_i ~ N(0, R)       (LGM) its observations
 """
 
 from typing import Any
@@ -26,21 +26,34 @@ def linear(
     recurring: int | None = None,
     weights: Any = None,
 ) -> list[Task]:
-    """A stream of linear regressions that share one model W*, with rows drawn uniformly from the unit sphere.
+    """Generate linear regression tasks that share one model W*, with rows uniform on the unit sphere.
 
     The test rows are the training rows, as in the paper.
 
     Parameters
     ----------
     tasks, features, outputs, rows : int
-        How many tasks, of which shape, with how many rows each.
+        The number of tasks, their shape, and the rows per task.
     seed : int
+        Seed of the random numbers.
     noise : float
-        The variance of the noise in the answers.
+        The variance of the noise in the targets.
     recurring : int, optional
-        Repeat the first so many tasks.
+        The number of distinct tasks, which are repeated cyclically.
     weights : array (features, outputs), optional
         W*; drawn from N(0, I) unless given.
+
+    Returns
+    -------
+    list of Task
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> stream = rm.streams.linear(tasks=4, features=6, recurring=2)
+    >>> stream[0], bool((stream[2].X == stream[0].X).all())
+    (Task('task 1', X (1, 6), Y (1, 1), X_test (1, 6)), True)
     """
     tasks, features = check_count(tasks, "tasks"), check_count(features, "features")
     outputs, rows = check_count(outputs, "outputs"), check_count(rows, "rows")
@@ -68,21 +81,39 @@ def linear_gaussian(
     seed: int = 0,
     test_rows: int = 100,
 ) -> list[Task]:
-    """The paper's linear Gaussian model as a stream: every task has its own model, drifted from the one before.
+    """Generate tasks from the paper's linear Gaussian model, whose weights drift from task to task.
 
-    The first model is drawn from N(0, I). Test rows are fresh and answered without noise, so that the test error is
-    that of the model alone.
+    The first weights are drawn from N(0, I). Test targets have no noise, so that the test error is that of the model
+    alone.
 
     Parameters
     ----------
     tasks, features, rows : int
-        How many tasks, of how many features, with how many rows each.
+        The number of tasks, of features, and of rows per task.
     drift, transition : float or array (features, features)
         Q and A; a number is times I.
     noise : float
         The variance R.
     seed : int
+        Seed of the random numbers.
     test_rows : int
+        The number of test rows per task.
+
+    Returns
+    -------
+    list of Task
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> stream = rm.streams.linear_gaussian(tasks=3, features=2)
+    >>> stream[0]
+    Task('task 1', X (10, 2), Y (10, 1), X_test (100, 2))
+
+    References
+    ----------
+    Peng and Vidal (2025). Mathematics of Continual Learning.
     """
     tasks, d = check_count(tasks, "tasks"), check_count(features, "features")
     rows, test_rows = check_count(rows, "rows"), check_count(test_rows, "test_rows")

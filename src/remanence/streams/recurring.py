@@ -1,4 +1,4 @@
-"""Streams that come back: the paper's p-recurring tasks."""
+"""Recurring streams: the paper's p-recurring tasks."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,30 @@ from remanence.validation import check_count
 
 
 def recurring(tasks: Sequence[Task], length: int) -> list[Task]:
-    """A stream of `length` tasks that cycles through `tasks`: task t is task t − p, rows and answers alike.
+    """Repeat tasks cyclically: task t equals task t − p, rows and targets alike.
 
-    The paper asks only x_t = x_{t+p}; without y_t = y_{t+p} its theorems on recurring tasks fail.
+    The paper requires only x_t = x_{t+p}; without y_t = y_{t+p} its theorems on recurring tasks fail.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        The p distinct tasks.
+    length : int
+        The number of tasks in the stream.
+
+    Returns
+    -------
+    list of Task
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> [task.name for task in rm.streams.recurring(rm.streams.linear(tasks=2, features=3), 5)]
+    ['task 1', 'task 2', 'task 1', 'task 2', 'task 1']
+
+    References
+    ----------
+    Evron et al. (2022). How catastrophic can catastrophic forgetting be in linear regression? COLT.
     """
     cycle, length = list(tasks), check_count(length, "length")
     if not cycle:

@@ -1,4 +1,4 @@
-"""A task: one lesson of a stream, with the questions that show whether it was learned and kept."""
+"""A task of a stream: training rows, and test rows that measure what was learned and kept."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,16 +14,25 @@ from remanence.validation import check_finite
 
 @dataclass(frozen=True, init=False, eq=False)
 class Task:
-    """A named block of training rows and of test rows; without test rows the training rows are asked again.
+    """A named set of training rows and test rows.
 
     Parameters
     ----------
     name : str
+        The name in tables and figures.
     X : array (n, d)
-        Or (n, …) for learners that take images.
+        The training rows, or (n, …) for learners that take images.
     Y : array (n,) or (n, c)
-        Labels, of integers, text, booleans or numbers; or real targets.
+        Labels (integers, text, booleans or numbers), or real targets.
     X_test, Y_test : array, optional
+        The test rows; default: the training rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> rm.Task("first", np.eye(3), ["a", "b", "a"])
+    Task('first', X (3, 3), Y (3,), X_test (3, 3))
     """
 
     name: str
@@ -49,7 +58,7 @@ class Task:
 
 
 def pair(X: Any, Y: Any, x_name: str = "X", y_name: str = "Y") -> tuple[Array, Array]:
-    """Rows and what they should be answered with, as arrays of the same positive length."""
+    """Rows and their targets, as arrays of the same positive length."""
     X, Y = as_rows(X, x_name), as_targets(Y, y_name)
     if len(X) != len(Y):
         raise InputError(f"{x_name} has {len(X)} rows but {y_name} has {len(Y)}; they must pair row by row")
@@ -79,7 +88,7 @@ def as_targets(Y: Any, name: str = "Y") -> Array:
 
 
 def same_kind(X: Array, Y: Array, other_X: Array, other_Y: Array, what: str = "the test rows") -> None:
-    """Refuse rows or targets of another width or kind than the first ones."""
+    """Check that rows and targets have the same width and type as the first ones."""
     if X.shape[1:] != other_X.shape[1:]:
         raise InputError(f"expected {what} to be rows of shape {X.shape[1:]} as the others, got {other_X.shape[1:]}")
     if Y.shape[1:] != other_Y.shape[1:]:

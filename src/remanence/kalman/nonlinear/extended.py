@@ -1,11 +1,11 @@
-"""The extended Kalman filter: tasks that move and answer by nonlinear functions.
+"""The extended Kalman filter: nonlinear transitions and observations.
 
 θ_t = g_t(θ_{t−1}) + w_t     y_t = f_t(θ_t) + v_t                                            (NGM)
 θ_{t|t−1} = g_t(θ_{t−1|t−1})     A_t = ∂g_t at θ_{t−1|t−1}     X_t = ∂f_t at θ_{t|t−1}         (E1)
 the innovation is y_t − f_t(θ_{t|t−1}), everything else as in the linear filter             (E2)
 iterated: X = ∂f_t at θ', the innovation y_t − f_t(θ') − X(θ_{t|t−1} − θ'), θ' the last result  (E3)
 
-Where answers are angles, y_t − f_t is residual(y_t, f_t) everywhere.
+If observations are angles, y_t − f_t is replaced by residual(y_t, f_t).
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from remanence.kalman.gains import at
 from remanence.kalman.model import LinearGaussian
 from remanence.kalman.nonlinear.jacobian_check import check_jacobian
 from remanence.kalman.nonlinear.jacobians import Minus, linearized_at
-from remanence.kalman.observations import check_answers
+from remanence.kalman.observations import check_observations
 from remanence.kalman.results import Filtered, Smoothed
 from remanence.kalman.smoother import smooth
 from remanence.memory.gaussian import Gaussian
@@ -42,33 +42,54 @@ def extended(
     check: bool = True,
     iterations: int = 1,
 ) -> Filtered:
-    """The extended Kalman filter: what `filter` returns, with `.model` linearised along the way.
+    """Run the extended Kalman filter, which linearizes the model around its estimates.
 
     `smooth(f.model, f)` is the extended smoother, and `innovations(f.model, f, Y)` takes the residual into account.
 
     Parameters
     ----------
-    transition, observe : function of θ, or a list of one a step
-        θ_t without its noise from θ_{t−1} (the first transition is not used), and y_t without its noise from θ_t.
-    Y : array (T, m), or a list of one array a step
-        The answers; NaN entries are missing.
-    Q, R, mean, cov
-        As of `LinearGaussian`: mean and cov are those of θ at the first step.
-    transition_jacobian, observe_jacobian : function of θ, or a list of one a step, optional
-        The derivatives, (d, d) and (m, d). Without them: torch.func for torch functions, else a complex step, else
-        differences.
-    residual : function of (y, predicted), or a list of one a step, optional
-        What is left of y once the prediction is taken away, (m,); by default y − predicted. For an angle wrap it into
-        ±π, or a target that crosses the cut seems to jump by 2π. Entries of y may be NaN, and stay so.
+    transition, observe : function of θ, or a list of one per step
+        θ_t without noise from θ_{t−1} (the first transition is not used), and y_t without noise from θ_t.
+    Y : array (T, m), or a list of one array per step
+        The observations; NaN entries are missing.
+    Q, R, mean, cov : array
+        As in `LinearGaussian`: mean and cov are those of θ at the first step.
+    transition_jacobian, observe_jacobian : function of θ, or a list of one per step, optional
+        The derivatives, (d, d) and (m, d). Default: torch.func for torch functions, else a complex step, else
+        finite differences.
+    residual : function of (y, predicted), or a list of one per step, optional
+        The difference of an observation and its prediction, (m,); by default y − predicted. For an angle wrap it into
+        ±π, so that a target that crosses the cut does not seem to jump by 2π. NaN entries of y must stay NaN.
     check : bool
-        Compare each given Jacobian with differences of its function at the first step it is used, which takes 6 d
-        evaluations, and refuse one that is wrong.
+        Compare each given Jacobian with finite differences of its function at the first step it is used, which takes
+        6 d evaluations, and raise InputError if it is wrong.
     iterations : int
-        Linearise so many times at each step, every time around the last result; 1 is the plain extended filter.
+        The number of linearizations per step, each around the last result; 1 is the plain extended filter.
+
+    Returns
+    -------
+    Filtered
+        As of `filter`; its `.model` is the linearized model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> def observe(v):
+    ...     return v**2
+    >>> found = kalman.extended(
+    ...     lambda v: v, observe, [[4.0], [4.1]], Q=0.01 * np.eye(1), R=0.1 * np.eye(1), mean=[1.5], cov=np.eye(1)
+    ... )
+    >>> found.mean.ravel().round(1)
+    array([2.1, 2. ])
+
+    References
+    ----------
+    Jazwinski (1970). Stochastic Processes and Filtering Theory. Academic Press.
     """
     iterations = check_count(iterations, "iterations", hint="1 is the plain extended filter")
-    start, answers = _door(Y, Q, R, mean, cov)
-    y, s = answers[0], start.steps
+    start, checked = _check_linear_parts(Y, Q, R, mean, cov)
+    y, s = checked[0], start.steps
     T, d = len(y), start.features
     g, dg = functions(transition, "transition", T), functions(transition_jacobian, "transition_jacobian", T)
     f, df = functions(observe, "observe", T), functions(observe_jacobian, "observe_jacobian", T)
@@ -95,16 +116,16 @@ def extended(
             unchecked.remove("observe")
             check_jacobian(f[t], value, slope, before.mean, before.cov, "observe", minus, t)
         error = minus(y[t, :rows], value)
-        known, surprise = before.conditioned(slope, error + slope @ before.mean, noise)  # (E2)
+        known, innovation = before.conditioned(slope, error + slope @ before.mean, noise)  # (E2)
         for _ in range(iterations - 1):
             point = known.mean
             again, slope = linearized_at(f[t], df[t], point, "observe", minus)
-            known, surprise = before.conditioned(slope, minus(y[t, :rows], again) + slope @ point, noise)  # (E3)
+            known, innovation = before.conditioned(slope, minus(y[t, :rows], again) + slope @ point, noise)  # (E3)
         X[t, :rows] = slope
         expected[t, :rows] = value if r[t] is None else np.where(np.isnan(error), value, y[t, :rows] - error)
         if not np.isfinite(known.mean).all():
             raise NumericalError(f"the extended filter overflowed at step {t}; start nearer, or use a smaller Q")
-        results.append((known, before, surprise.loglik))
+        results.append((known, before, innovation.loglik))
     means, covs = np.array([k.mean for k, _, _ in results]), np.array([k.cov for k, _, _ in results])
     predicted = np.array([b.mean for _, b, _ in results]), np.array([b.cov for _, b, _ in results])
     observed = list(X) if len(set(s.rows.tolist())) == 1 else [x[:m] for x, m in zip(X, s.rows, strict=True)]
@@ -114,25 +135,50 @@ def extended(
 
 
 def smooth_extended(filtered: Filtered) -> Smoothed:
-    """The extended smoother: `smooth` with the model that `extended` linearised."""
+    """Run the extended smoother: `smooth` with the model that `extended` linearized.
+
+    Parameters
+    ----------
+    filtered : Filtered
+        The result of `extended`.
+
+    Returns
+    -------
+    Smoothed
+        θ_{t|T} with its covariance, and the gains.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> found = kalman.extended(
+    ...     lambda v: v, np.sin, [[0.5], [0.6]], Q=0.01 * np.eye(1), R=0.1 * np.eye(1), mean=[0.0], cov=np.eye(1)
+    ... )
+    >>> bool(kalman.smooth_extended(found).cov[0] < found.cov[0])
+    True
+
+    References
+    ----------
+    Rauch, Tung and Striebel (1965). Maximum likelihood estimates of linear dynamic systems. AIAA Journal.
+    """
     if not isinstance(filtered, Filtered):
         raise InputError(f"expected what kalman.extended returned, got {type(filtered).__name__}; filter first")
     return smooth(filtered.model, filtered)
 
 
 def functions(given: Any, name: str, T: int) -> Sequence[Any]:
-    """One function (or None) a step."""
+    """One function (or None) per step."""
     if given is None or callable(given):
         return [given] * T
     if not isinstance(given, (list, tuple)) or not all(callable(v) or v is None for v in given):
-        raise InputError(f"expected {name} to be a function or a list of one a step, got {type(given).__name__}")
+        raise InputError(f"expected {name} to be a function or a list of one per step, got {type(given).__name__}")
     if len(given) != T:
-        raise InputError(f"expected {name} to hold {T} functions, one a step of Y, got {len(given)}")
+        raise InputError(f"expected {name} to hold {T} functions, one per step of Y, got {len(given)}")
     return given
 
 
 def _residual(residual: Any, y: Array, predicted: Array) -> Array:
-    """y less the prediction as the residual function has it; NaN where y is missing."""
+    """The residual of y and its prediction; NaN where y is missing."""
     missing = np.isnan(y)
     error = np.atleast_1d(check_numbers(residual(y.copy(), predicted.copy()), "what residual returns", np.float64))
     if error.shape != y.shape:
@@ -140,25 +186,25 @@ def _residual(residual: Any, y: Array, predicted: Array) -> Array:
     if not np.isfinite(error[~missing]).all():
         raise InputError(
             f"expected residual to return finite numbers where y is not missing, got {error} for y = {y}; "
-            f"work on every entry by itself, so that a missing one leaves the others alone"
+            f"compute every entry separately, so that a missing one does not affect the others"
         )
     return np.where(missing, np.nan, error)
 
 
-def _door(Y: Any, Q: Any, R: Any, mean: Any, cov: Any) -> tuple[LinearGaussian, Array]:
-    """The parts that are linear anyway, checked as a model with X = 0."""
+def _check_linear_parts(Y: Any, Q: Any, R: Any, mean: Any, cov: Any) -> tuple[LinearGaussian, Array]:
+    """Check the linear parameters as a model with X = 0."""
     d = np.size(mean)
     ragged = isinstance(Y, (list, tuple)) and len({np.shape(y) for y in Y}) > 1
     if ragged:
         X: Any = [np.zeros((np.size(y), d)) for y in Y]
     elif np.ndim(Y) != 2:
         raise InputError(
-            f"expected Y of shape (steps, answers), got {np.shape(Y)}; for one answer a step pass y[:, None]"
+            f"expected Y of shape (steps, observations), got {np.shape(Y)}; for one number per step pass y[:, None]"
         )
     else:
         X = np.zeros((np.shape(Y)[1], d))
     start = LinearGaussian(np.eye(d), Q, X, R, mean, cov)
-    return start, check_answers(start, Y).Y
+    return start, check_observations(start, Y).Y
 
 
 def _stepped(start: LinearGaussian, T: int) -> Any:

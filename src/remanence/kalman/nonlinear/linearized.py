@@ -1,10 +1,10 @@
-"""Nonlinear scalar models learned by the linear methods: linearise around the last estimate, then learn as usual.
+"""Fit nonlinear scalar models with the linear methods: linearize around the last estimate, then update.
 
     f̃_t(θ) = f_t(θ^{t−1}) + ∇f_t(θ^{t−1})ᵀ(θ − θ^{t−1})                                       (N1)
-    so the method meets x_t = ∇f_t(θ^{t−1}) with the answer y_t − f_t(θ^{t−1}) + x_tᵀθ^{t−1}      (N2)
+    so the method learns x_t = ∇f_t(θ^{t−1}) with the target y_t − f_t(θ^{t−1}) + x_tᵀθ^{t−1}      (N2)
 
-With ICL every linearised answer so far is met exactly and θ stays as near its start as that allows; with RLS it is the
-extended filter with Q = 0. The further θ goes from its start, the less the old linearisations are worth: watch it.
+With ICL every linearized sample so far is fitted exactly, at the least distance of θ from its start; with RLS this is
+the extended filter with Q = 0. The old linearizations become less accurate as θ moves away from its start.
 """
 
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ from remanence.validation import check_finite, check_numbers, check_start
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linearized:
-    """The path of θ, what was missed on the way, and how far it led.
+    """Result of `linearized`: the estimates of θ, the prediction errors, and the distance from the start.
 
-    Attributes
+    Parameters
     ----------
     path : array (T + 1, d)
         θ after every sample, the start first.
@@ -34,8 +34,17 @@ class Linearized:
         y_t − f_t(θ) before sample t was learned.
     distance : array (T + 1,)
         ‖θ − start‖ along the path.
-    state
-        The state of the method at the end.
+    state : object
+        The final state of the method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> found = kalman.linearized(lambda v: v[0] * v[1], [2.0], start=[1.0, 1.0])
+    >>> found.path, found.errors
+    (array([[1. , 1. ],
+           [1.5, 1.5]]), array([1.]))
     """
 
     path: Array  # (T + 1, d) θ⁰ first
@@ -50,17 +59,48 @@ class Linearized:
 
 
 def linearized(observe: Any, Y: Any, *, start: Any, method: Any = None, jacobian: Any = None) -> Linearized:
-    """Learn y_t = f_t(θ) one number at a time with any linear method (default ICL; RLS for noisy answers).
+    """Fit y_t = f_t(θ), one scalar per step, with a linear method.
 
-    `observe` is a function of θ or a list of one a step, and so is its gradient `jacobian`; without it torch.func, a
-    complex step or differences find it.
+    Parameters
+    ----------
+    observe : function of θ, or a list of one per step
+        f_t, which returns one number.
+    Y : array (T,)
+        The observations.
+    start : array (d,)
+        The initial θ.
+    method : Method, optional
+        The linear method; default `ICL()`. Use `RLS` for noisy observations.
+    jacobian : function of θ, or a list of one per step, optional
+        The gradient of `observe`. Default: torch.func for torch functions, else a complex step or differences.
+
+    Returns
+    -------
+    Linearized
+        The estimates, the prediction errors, and the distance from the start.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> rng = np.random.default_rng(0)
+    >>> rows = rng.standard_normal((20, 3))
+    >>> true = np.array([0.5, -0.3, 0.2])
+    >>> observe = [lambda v, x=x: np.tanh(x @ v) for x in rows]
+    >>> found = kalman.linearized(observe, np.tanh(rows @ true), start=np.zeros(3))
+    >>> bool(np.abs(found.theta - true).max() < 0.1)
+    True
+
+    References
+    ----------
+    Peng and Vidal (2025). Mathematics of Continual Learning, nonlinear models.
     """
     method = ICL() if method is None else method
     if not isinstance(method, Method):
         raise InputError(f"expected method to be one of rm.list_methods(), like rm.ICL(), got {method!r}")
     y, theta = check_numbers(unmasked(Y), "Y", np.float64), check_numbers(start, "start", np.float64)
     if y.ndim != 1 or not len(y):
-        raise InputError(f"expected Y of shape (steps,), one number a step and at least one, got {y.shape}")
+        raise InputError(f"expected Y of shape (steps,), one number per step and at least one, got {y.shape}")
     if theta.ndim != 1 or not len(theta):
         raise InputError(f"expected start of shape (features,), got {theta.shape}; it is θ⁰")
     check_finite(y, "Y")

@@ -1,11 +1,11 @@
-"""The steps of LMS: constant, one a sample, or a rule of t; and the two rules that end exactly.
+"""Step sizes of LMS: constant, one per sample, or a function of t; and two rules that converge in finitely many steps.
 
     c = (x₁ᵀx₂)² / (‖x₁‖²‖x₂‖²)                        (S1)
     γ_t = 1 for odd t, 1/(1 − c) for even t            (S2)   Theorem 3: two recurring tasks are solved at t = 3
     θ ← θ + γ_t (y − xᵀθ) x/‖x‖²                       (S3)   multiplies the error on the sample by 1 − γ_t
 
-A constant step must lie in (0, 2), where (S3) shrinks the error of the moment. Steps given per sample need not:
-(S2) exceeds 2 as soon as c > 1/2, and errs now in order to be right later. For more than two tasks see `terminating`.
+A constant step must lie in (0, 2), where (S3) reduces the error on the current sample. Steps given per sample need not:
+(S2) exceeds 2 if c > 1/2, which increases that error for a while. For more than two tasks see `terminating`.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,12 +22,29 @@ from remanence.validation import check_count, check_number, check_rows
 __all__ = ["Alternating", "Rule", "Step", "alternating", "check_step", "resolve", "terminating"]
 
 Rule = Callable[[int], float]
-Step = float | Sequence[float] | Rule  # constant; one a sample; a function of t = 1, 2, ...
+Step = float | Sequence[float] | Rule  # constant; one per sample; a function of t = 1, 2, ...
 
 
 @dataclass(frozen=True, slots=True)
 class Alternating:
-    """The steps of Theorem 3 for two recurring tasks whose squared cosine is c."""
+    """The steps of Theorem 3 for two recurring tasks whose squared cosine is c.
+
+    Parameters
+    ----------
+    c : float
+        (x₁ᵀx₂)² / (‖x₁‖²‖x₂‖²), in [0, 1).
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> rule = rm.steps.Alternating(0.5)
+    >>> rule(1), rule(2), rule(3)
+    (1.0, 2.0, 1.0)
+
+    References
+    ----------
+    Peng and Vidal (2025). Mathematics of Continual Learning, Theorem 3.
+    """
 
     c: float
 
@@ -39,7 +56,32 @@ class Alternating:
 
 
 def alternating(x1: Any, x2: Any) -> Alternating:
-    """The alternating steps for tasks with inputs x1 and x2, of any norm: LMS is at the solution after sample 3."""
+    """Alternating steps for two recurring tasks: LMS reaches the solution after sample 3.
+
+    Parameters
+    ----------
+    x1, x2 : array (d,)
+        The inputs of the two tasks, of any norm.
+
+    Returns
+    -------
+    Alternating
+        A rule for the argument `step` of `LMS`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> X = np.array([[1.0, 0.0], [0.8, 0.6], [1.0, 0.0]])
+    >>> lms = rm.LMS(rm.steps.alternating(X[0], X[1]))
+    >>> state = lms.update(lms.init(2, 1), X, X @ [[1.0], [-1.0]])
+    >>> lms.weights(state).round(12).ravel()
+    array([ 1., -1.])
+
+    References
+    ----------
+    Peng and Vidal (2025). Mathematics of Continual Learning, Theorem 3.
+    """
     one, two = (np.asarray(x, dtype=object).shape for x in (x1, x2))
     if one != two or len(one) != 1 or one == (0,):
         raise InputError(f"expected x1 and x2 of one shape (d,), got {one} and {two}; pass two rows of X")
@@ -59,21 +101,59 @@ def alternating(x1: Any, x2: Any) -> Alternating:
 
 
 def check_step(step: Any, normalized: bool = True) -> float | tuple[float, ...] | Rule:
-    """The step setting in the form it is kept: a float, a tuple of floats, or the callable itself."""
+    """Validate a step setting and return it as a float, a tuple of floats, or the callable itself.
+
+    Parameters
+    ----------
+    step : float, sequence of float, or function of t
+        The setting.
+    normalized : bool
+        Whether the step is that of normalized LMS, which must lie in (0, 2) if it is constant.
+
+    Returns
+    -------
+    float, tuple of float, or callable
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> rm.steps.check_step([1, 0.5])
+    (1.0, 0.5)
+    """
     if callable(step):
         return cast(Rule, step)
     if isinstance(step, (int, float, np.number)):
         why = "a step multiplies the error on the current sample by 1 - step, which grows it outside (0, 2)"
-        hint = f"{why}; give larger or negative steps one a sample" if normalized else ""
+        hint = f"{why}; give larger or negative steps as a sequence, one per sample" if normalized else ""
         return check_number(step, "step", 0, 2 if normalized else np.inf, hint=hint)
     values = _numbers(step)
     if not values.size:
-        raise InputError("expected at least one step, got an empty sequence; give one a sample, or a number")
+        raise InputError("expected at least one step, got an empty sequence; give one per sample, or a number")
     return tuple(values.tolist())
 
 
 def resolve(step: Step, first: int, count: int) -> Array:
-    """The steps of samples t = first+1 .. first+count, where `first` samples have been seen before."""
+    """Return the steps of the samples t = first + 1 … first + count.
+
+    Parameters
+    ----------
+    step : float, sequence of float, or function of t
+        The setting.
+    first : int
+        The number of samples seen before.
+    count : int
+        The number of steps to return.
+
+    Returns
+    -------
+    array (count,)
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> rm.steps.resolve(lambda t: 1 / t, 1, 2)
+    array([0.5       , 0.33333333])
+    """
     first, count = check_count(first, "first", 0), check_count(count, "count", 0)
     if callable(step):
         return np.array([_rule(step, t) for t in range(first + 1, first + count + 1)], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Steps that end LMS exactly: p recurring tasks are solved after p(p+1)/2 samples, whatever y and the start.
+"""Step sizes with which LMS solves p recurring tasks exactly after p(p+1)/2 samples, for any targets and start.
 
     z ← z − γ x (xᵀz)                              (T1)   the error z = θ* − θ at a unit input x
     V = the errors still possible                  (T2)   p dimensions at first; none means solved
@@ -31,10 +31,34 @@ EPS = float(np.finfo(float).eps)
 
 
 def terminating(X: Any) -> tuple[float, ...]:
-    """The p(p+1)/2 steps after which LMS, cycling through the rows of X, is exactly at the solution nearest its start.
+    """Compute the p(p+1)/2 steps after which LMS, cycling through the rows of X, is at the solution nearest its start.
 
-    X is (p, d) with p ≤ 5 linearly independent rows of any norm, in the order they recur; the steps are those of
-    normalised LMS, so they depend on the directions only. Steps may be negative or above 2.
+    The steps are those of normalized LMS, so they depend on the directions only. They may be negative or above 2.
+
+    Parameters
+    ----------
+    X : array (p, d)
+        p ≤ 5 linearly independent rows of any norm, in the order in which they recur.
+
+    Returns
+    -------
+    tuple of float
+        The p(p+1)/2 steps, for the argument `step` of `LMS`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> X = np.random.default_rng(0).standard_normal((3, 5))
+    >>> Y = X @ np.ones((5, 1))
+    >>> lms = rm.LMS(rm.steps.terminating(X))
+    >>> W = lms.weights(lms.update(lms.init(5, 1), np.tile(X, (2, 1)), np.tile(Y, (2, 1))))
+    >>> bool(np.allclose(W, rm.min_norm(X, Y)))
+    True
+
+    References
+    ----------
+    Peng and Vidal (2025). Mathematics of Continual Learning, Theorem 3 (p = 2).
     """
     Z = _coordinates(X)
     p = len(Z)
