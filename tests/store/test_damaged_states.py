@@ -15,7 +15,7 @@ from remanence.store.format.safetensors_file import packed, parse
 from remanence.store.model_file import from_bytes
 from remanence.store.records.registry import RECORDS
 
-from .every_learner import PLAIN, content_of
+from .every_learner import DEEP, PLAIN, content_of, network
 
 PAIRS = [name for name, make in PLAIN.items() if type(make()) is tuple]
 
@@ -100,3 +100,24 @@ def accepted(name, file, outside):
 def test_a_damaged_field_of_a_method_or_its_state_raises_file_error(name):
     wrong = accepted(name, content_of(PLAIN[name]()), {})
     assert not wrong, wrong
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_a_missing_entry_of_a_saved_guard_or_online_learner_raises_an_error_that_says_so(name):
+    """In a file a FileError, in load_state_dict an InputError; entries with a default may be missing."""
+    pytest.importorskip("torch")
+    learner, outside = DEEP[name](), {"model": network()}
+    metadata, arrays = parse(content_of(learner))
+    metadata = {key: value for key, value in metadata.items() if key != "sha256"}
+    tree = json.loads(metadata["learner"])
+    entries = tree["parts"]["memory"]["dict"]
+    state = learner.state_dict()
+    assert len(entries) == len(state) > 2
+    for i, (key, _) in enumerate(entries):
+        other = copy.deepcopy(tree)
+        del other["parts"]["memory"]["dict"][i]
+        used = {n: a for n, a in arrays.items() if json.dumps(n) in json.dumps(other)}
+        with pytest.raises(rm.FileError, match="expected"):
+            from_bytes(b"".join(map(bytes, packed(metadata | {"learner": json.dumps(other)}, used))), **outside)
+        with pytest.raises(rm.InputError, match="expected"):
+            learner.load_state_dict({k: v for k, v in state.items() if k != key})

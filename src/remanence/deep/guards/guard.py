@@ -219,9 +219,16 @@ def _with_projected_gradients(projectors: list[StepProjector]) -> Callable[..., 
     return pre_hook
 
 
+class SavedState(dict[str, Any]):
+    """The state_dict of a guard; a missing entry raises InputError."""
+
+    def __missing__(self, name: str) -> Any:
+        raise InputError(f"expected {name!r} in the saved state of a guard, got it without; is it damaged?")
+
+
 def check_saved(state: Any, guard: str) -> dict[str, Any]:
     """Return the saved state of a guard of this class, or raise InputError."""
     if not isinstance(state, dict) or state.get("guard") != guard or state.get("format") != 1:
         found = state.get("guard") if isinstance(state, dict) else type(state).__name__
         raise InputError(f"expected the state_dict of a {guard} (format 1), got one of {found!r}")
-    return state
+    return SavedState(state)

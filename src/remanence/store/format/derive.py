@@ -9,7 +9,7 @@
 So a new method, its state and its memory need no change in the store.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -20,13 +20,14 @@ from remanence.store.format.record import Record
 PLAIN = {int: "count", float: "number", bool: "bool", str: "str"}
 
 
-def derived_records(methods: Iterable[type[Method[Any]]], written: Iterable[str]) -> dict[str, Record]:
-    """Records of these methods, their states and all classes in those, but for the names written by hand."""
+def derived_records(methods: Iterable[type[Method[Any]]], written: Mapping[str, Record]) -> dict[str, Record]:
+    """Records of these methods, their states and all classes in those, but for records written by hand."""
     found: dict[str, Record] = {}
+    by_hand = {(record.module, record.class_name or name) for name, record in written.items()}
     left: list[type] = [cls for method in methods for cls in (method, *_state_classes(method))]
     while left:
         cls = left.pop()
-        if cls.__name__ in found or cls.__name__ in written:
+        if cls.__name__ in found or (cls.__module__, cls.__name__) in by_hand:
             continue
         found[cls.__name__] = derive(cls)
         left += [inner for hint in _hints(cls).values() for inner in _classes_in(hint)]
@@ -79,7 +80,7 @@ def _classes_in(hint: Any) -> Iterator[type]:
 
 
 def _state_classes(method: type[Method[Any]]) -> list[type]:
-    """The classes S of Method[S]; none where they are left open."""
+    """The classes S of Method[S] or of a subclass of it."""
     bases = (base for cls in method.__mro__ for base in cls.__dict__.get("__orig_bases__", ()))
-    arguments = (get_args(base) for base in bases if get_origin(base) is Method)
+    arguments = (get_args(base) for base in bases if issubclass(get_origin(base) or object, Method))
     return [cls for hints in arguments for hint in hints if not isinstance(hint, TypeVar) for cls in _classes_in(hint)]
