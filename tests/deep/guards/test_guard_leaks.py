@@ -1,6 +1,6 @@
 """Why the step is projected and not the gradient: each shortcut below changes old outputs, the guard does not.
 
-The short cut is what is often done: P = I − UUᵀ of the features, G ← G P before the optimizer's step.
+The shortcut is what is often done: P = I − UUᵀ of the features, G ← G P before the optimizer's step.
 """
 
 import pytest
@@ -16,7 +16,7 @@ def with_ones(x):
 
 
 def projectors(net, x, biases=True):
-    """I − UUᵀ of each layer's inputs at the weights of now, by layer."""
+    """I − UUᵀ of each layer's inputs at the current weights, by layer."""
     found = {}
     for layer in net:
         if isinstance(layer, nn.Linear):

@@ -240,7 +240,7 @@ def test_a_stream_of_batches_is_used_once_and_let_go(rows):
 
 def test_many_rows_are_folded_in_pieces(rows, monkeypatch):
     """A convolution makes thousands of rows of one image: they are never in float64 all at once."""
-    from remanence.deep.guards import input_recorder as watching
+    from remanence.deep.guards import input_recorder
     from remanence.deep.nn.layers import WeightMatrix
 
     torch.manual_seed(0)
@@ -248,7 +248,7 @@ def test_many_rows_are_folded_in_pieces(rows, monkeypatch):
     whole = rm.deep.GradientProjection(net)
     whole.absorb([rows(3, 2, 6, 6)])
     pieces, completed = [], WeightMatrix.completed
-    monkeypatch.setattr(watching, "FOLD_AT_ONCE", 10)
+    monkeypatch.setattr(input_recorder, "FOLD_AT_ONCE", 10)
     monkeypatch.setattr(
         WeightMatrix, "completed", lambda self, part: pieces.append(part.shape[1]) or completed(self, part)
     )

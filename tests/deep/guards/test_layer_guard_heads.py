@@ -69,7 +69,7 @@ def test_a_head_grows_and_old_outputs_stay(make, bias, rows, learn, moved, answe
     for x, then in old:
         now = net(x).detach()
         assert (now[:, : then.shape[1]] - then).abs().max() < 1e-8
-        assert now[:, then.shape[1] :].abs().max(dim=0).values.sum() < 1e-8, "new classes do not overtake old answers"
+        assert now[:, then.shape[1] :].abs().max(dim=0).values.sum() < 1e-8, "new classes do not win on old samples"
     assert all(layer.drift < 1e-8 for layer in guard.report().layers)
 
 

@@ -167,7 +167,7 @@ def test_a_full_memory_keeps_the_strongest_directions_and_counts_the_rest():
     with guard.protect(optimizer):
         train(net, optimizer, draw(9, 5, seed=7), draw(9, 2, seed=8))
     walked, shift = float((flat(net) - start).norm()), float((net(x).detach() - before).norm())
-    assert 0 < shift <= report.dropped**0.5 * walked, "what was let go bounds how far old answers move"
+    assert 0 < shift <= report.dropped**0.5 * walked, "what was discarded bounds how far old outputs move"
     assert "9 directions of 53 parameters" in str(report) and "rank 9" in repr(guard)
 
 

@@ -135,7 +135,7 @@ def test_a_head_grows_with_the_labels_that_come(net, labelled, sgd, guarded):
     fit = rm.deep.fit_stream(model, stream, optimizer=sgd, guard=guard, epochs=20, batch_size=8, grow="2")
     assert model[2].out_features == 6 and model[2].weight.shape == (6, 12) and len(model[2].bias) == 6
     unseen = [fit.matrix.values[i, j] for i in range(3) for j in range(1, i + 1)]
-    assert unseen == [1.0, 1.0, 1.0], "no output can answer a label that has not come yet"
+    assert unseen == [1.0, 1.0, 1.0], "no output predicts a label that has not appeared yet"
     assert fit.matrix.values[2, 3] <= 0.2
     np.testing.assert_array_equal(fit.labels[0], np.arange(6))
 

@@ -41,8 +41,9 @@ class GradientProjection(LayerGuard):
 
     References
     ----------
-    Saha, Garg and Roy (2021), "Gradient projection memory for continual learning", ICLR.
-    Wang, Li, Sun and Xu (2021), "Training networks in null space of feature covariance for continual learning", CVPR.
+    - Saha, Garg and Roy (2021), "Gradient projection memory for continual learning", ICLR.
+    - Wang, Li, Sun and Xu (2021), "Training networks in null space of feature covariance for continual learning",
+      CVPR.
 
     Examples
     --------

@@ -64,11 +64,11 @@ class EKF(OnlineLearner[FilterState]):
 
     References
     ----------
-    Singhal and Wu (1989), "Training feed-forward networks with the extended Kalman algorithm", ICASSP.
-    Puskorius and Feldkamp (1991), "Decoupled extended Kalman filter training of feedforward layered networks", IJCNN
-    (covariance="layers").
-    Chang, Durán-Martín, Shestopaloff, Jones and Murphy (2023), "Low-rank extended Kalman filtering for online learning
-    of neural networks from streaming data", CoLLAs (covariance="lowrank").
+    - Singhal and Wu (1989), "Training feed-forward networks with the extended Kalman algorithm", ICASSP.
+    - Puskorius and Feldkamp (1991), "Decoupled extended Kalman filter training of feedforward layered networks", IJCNN
+      (covariance="layers").
+    - Chang, Durán-Martín, Shestopaloff, Jones and Murphy (2023), "Low-rank extended Kalman filtering for online
+      learning of neural networks from streaming data", CoLLAs (covariance="lowrank").
 
     Examples
     --------

@@ -91,7 +91,7 @@ def test_running_statistics_of_user_modules_are_frozen_with_a_warning(how, kind,
     if kind == "energy 1":
         assert moved(net, old) < 1e-13
     if how != "read":
-        assert int(net[1].calls) == 10, "what no answer reads is left alone"
+        assert int(net[1].calls) == 10, "what no forward pass reads is left alone"
 
 
 @pytest.mark.parametrize("kind", GUARDS)
