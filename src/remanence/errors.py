@@ -15,16 +15,58 @@ class _WithArguments(Exception):
 
 
 class InputError(_WithArguments, ValueError):
-    """The data or a setting cannot be used as it is."""
+    """Invalid data or settings; also a ValueError. The call has changed nothing.
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> try:
+    ...     rm.RLS(ridge=-1.0)
+    ... except rm.InputError as error:
+    ...     print("ridge" in str(error))
+    True
+    """
 
 
 class NumericalError(_WithArguments, ArithmeticError):
-    """A computation left the range in which its result can be trusted."""
+    """A computation overflowed or lost its precision; also an ArithmeticError. The call has changed nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from remanence import kalman
+    >>> import remanence as rm
+    >>> I = np.eye(1)
+    >>> growing = kalman.LinearGaussian(A=1e120 * I, Q=I, X=I, R=I, mean=[1.0], cov=I)
+    >>> try:
+    ...     kalman.filter(growing, np.full((4, 1), np.nan))
+    ... except rm.NumericalError:
+    ...     print("overflow")
+    overflow
+    """
 
 
 class FileError(_WithArguments, OSError):
-    """A file is not what it claims to be, or cannot be read or written."""
+    """A file is damaged, or cannot be read or written; also an OSError.
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> try:
+    ...     rm.load("missing.safetensors")
+    ... except rm.FileError:
+    ...     print("no such file")
+    no such file
+    """
 
 
 class MissingDependency(ImportError):
-    """An optional package is needed for this call and is not installed."""
+    """An optional package is required and not installed; also an ImportError.
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> raise rm.MissingDependency("remanence.deep needs torch; pip install 'remanence[deep]'")
+    Traceback (most recent call last):
+    remanence.errors.MissingDependency: remanence.deep needs torch; pip install 'remanence[deep]'
+    """

@@ -31,20 +31,28 @@ __all__ = [
 
 
 def save(learner: Any, path: str | Path, wait: float = 10.0) -> None:
-    """Write a learner to a file, in one piece: a reader sees the old file or the new one.
+    """Write a learner to a file atomically: a reader sees the old file or the new one.
 
-    A file holds no rows that wait to be folded in and no offset that is a row: an estimator is brought into that form
-    first, which changes it by rounding only, and from then on it and its file go on alike to the bit.
+    The file holds no pending rows and no offset that is a row: an estimator is converted to that form first, which
+    changes it by rounding only; from then on the estimator and its file give identical results to the bit.
 
     Parameters
     ----------
     learner : estimator, pair (method, state), LinearGaussian or what kalman.filter returned, guard or online learner
-        Functions are never stored: a `step` that is a function of your own is refused. Of `features` that are not
-        RandomFeatures only the fingerprint is stored; bring them along when loading.
+        Functions are not stored: a `step` that is a Python function raises InputError. Of `features` other than
+        RandomFeatures only the fingerprint is stored; pass them to `load`.
     path : path
-        A `.safetensors` file by custom. One that keeps a ledger (the command line's) is not overwritten.
+        By convention a `.safetensors` file. A file with a ledger (written by the command) is not overwritten.
     wait : float
         Seconds to wait while another process writes the same file.
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> model = rm.ContinualClassifier().fit([[0.0], [1.0]], ["a", "b"])
+    >>> rm.save(model, "model.safetensors")
+    >>> rm.load("model.safetensors").predict([[0.9]]).tolist()
+    ['b']
     """
     with locked(path, wait) as file:
         if file.path.is_file() and _may_keep_a_ledger(file.path):
@@ -56,15 +64,30 @@ def save(learner: Any, path: str | Path, wait: float = 10.0) -> None:
 
 
 def load(path: str | Path, features: Any = None, model: Any = None) -> Any:
-    """The learner in a file, to the last bit; going on gives the numbers of the one that was saved.
+    """Read a learner from a file; it gives the same results as the saved one, to the bit.
 
     Parameters
     ----------
     path : path
+        The file.
     features : transformer, optional
-        The frozen encoder the model was taught with, where the file does not hold it. Another one is refused.
+        The frozen encoder of the model, if the file does not hold it; its fingerprint must match.
     model : torch.nn.Module, optional
         The network of a guard or an online learner, with its own weights loaded.
+
+    Returns
+    -------
+    object
+        The learner, as it was given to `save`.
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> rls = rm.RLS()
+    >>> rm.save((rls, rls.update(rls.init(1, 1), [[1.0]], [[2.0]])), "state.safetensors")
+    >>> method, state = rm.load("state.safetensors")
+    >>> method.weights(state).round(12).tolist()
+    [[1.0]]
     """
     return named(read(path, features, model))
 
