@@ -1,4 +1,4 @@
-"""The laws that every method keeps, as a check to run on a method of one's own."""
+"""The laws that every method keeps, as a check for methods of your own."""
 
 from remanence.laws.method_laws import check_method
 

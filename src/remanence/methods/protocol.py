@@ -55,7 +55,7 @@ class Method(ABC, Generic[State]):
         return structure(state) == structure(self.init(1, 1))
 
     def settled(self, state: State) -> State:
-        """The same state without rows that wait to be folded in, which a file must not hold."""
+        """The same state without pending rows, which files do not hold."""
         return state
 
     def update(self, state: State, X: Any, Y: Any, donate: bool = False) -> State:

@@ -1,7 +1,7 @@
-"""The model file: save a learner, load it, and go on as if nothing had happened.
+"""The model file: save a learner, load it, and continue with the same numbers.
 
-rm.save(learner, path)      all that was learned, in one safetensors file under a checksum
-rm.load(path)               the learner; a file that is not exactly as it was written is refused
+rm.save(learner, path)      all that was learned, in one safetensors file with a checksum
+rm.load(path)               the learner; raises FileError unless every bit is as it was written
 """
 
 from pathlib import Path
@@ -57,8 +57,8 @@ def save(learner: Any, path: str | Path, wait: float = 10.0) -> None:
     with locked(path, wait) as file:
         if file.path.is_file() and _may_keep_a_ledger(file.path):
             raise FileError(
-                f"{path} keeps a ledger of what it has learned, or is damaged or newer so that it may, which a bare "
-                f"learner would wipe out; save under another name, or write a store.ModelFile(learner, ledger)"
+                f"{path} keeps a ledger of what it has learned, or is damaged or newer and may keep one, which a bare "
+                f"learner would overwrite; save under another name, or write a store.ModelFile(learner, ledger)"
             )
         file.write(ModelFile(learner))
 
@@ -93,7 +93,7 @@ def load(path: str | Path, features: Any = None, model: Any = None) -> Any:
 
 
 def named(model: ModelFile) -> Any:
-    """The learner, with the names of its columns where it was taught from tables: others are then refused."""
+    """The learner, with the names of its columns if it was trained on tables, so that others raise InputError."""
     learner, columns = model.learner, model.notes.get("columns")
     known = getattr(learner, "__dict__", {})  # (pairs and results of rm.kalman have no names)
     if columns is not None and "feature_names_in_" not in known and known.get("n_features_in_") == len(columns):

@@ -1,9 +1,9 @@
-"""The ledger: what a model has learned, known by its content, so that nothing is learned twice.
+"""The ledger: what a model has learned, identified by its content, so that nothing is learned twice.
 
     in force = learned or merged, and not unlearned since                                              (L)
 
-A ledger is a value: every change is a new one. It travels in the model file itself, so that the memory of a model and
-the list of what is in it are always from the same moment.
+A ledger is a value: every change makes a new one. It is stored in the model file itself, so that the learner and the
+list of what it has learned are always from the same write.
 """
 
 import re
@@ -21,7 +21,7 @@ SHA256 = re.compile("[0-9a-f]{64}")
 
 
 def marks(fingerprint: str) -> Iterator[str]:
-    """Under which names the same rows stand in a ledger when they are learned once, again, and again."""
+    """The fingerprints under which a ledger lists the same rows when they are learned several times."""
     yield fingerprint
     times = 2
     while True:
@@ -36,7 +36,7 @@ def now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that happened to a model: some rows came in or went out."""
+    """One change of a model: rows that were learned, unlearned or merged."""
 
     fingerprint: str  # SHA-256 of the rows' content
     name: str  # what people call it, a file name for instance
@@ -85,38 +85,38 @@ class Ledger:
         return len(self.entries)
 
     def in_force(self) -> dict[str, Entry]:
-        """What the model holds now, by fingerprint, in the order it came (L)."""
+        """What the model has learned and not unlearned (L), by fingerprint, in the order it was learned."""
         last = ((mark, self.entries[i]) for mark, i in self._places.items())
         return {mark: entry for mark, entry in last if entry.action != "unlearned"}
 
     def rows(self) -> int:
-        """The rows the model has learned by what is written here: all that came in, less all that went out."""
+        """The number of rows in the model: all that were learned or merged, less those unlearned."""
         return sum(-e.rows if e.action == "unlearned" else e.rows for e in self.entries)
 
     def contains(self, fingerprint: str) -> bool:
-        """Whether the model holds these rows now."""
+        """Whether these rows are in the model."""
         return self.last_action(fingerprint) in ("learned", "merged")
 
     def last_place(self, fingerprint: str) -> int:
-        """Where the last entry of these rows stands; -1 if they were never met."""
+        """The index of the last entry of these rows; -1 if there is none."""
         return self._places.get(fingerprint, -1)
 
     def last_action(self, fingerprint: str) -> Action | None:
-        """What happened to these rows last; None if they were never met."""
+        """The last action on these rows; None if there is none."""
         place = self.last_place(fingerprint)
         return None if place < 0 else self.entries[place].action
 
     def with_entry(self, entry: Entry) -> "Ledger":
-        """With one more entry; rows that are in cannot come in again, and rows that went out cannot go out again.
+        """With one more entry; rows in the model cannot be learned again, and unlearned rows not unlearned again.
 
-        Rows may go out that never came in under this fingerprint: a part of what was learned, say.
+        Rows may be unlearned that were not learned under this fingerprint: a part of a file, say.
         """
         last = self.last_action(entry.fingerprint)
         if (last in ("learned", "merged")) if entry.action != "unlearned" else (last == "unlearned"):
             raise InputError(
                 f"expected rows that were not {entry.action} yet, got {entry.name}, which the ledger has as {last}"
             )
-        places = self._places.copy()  # (a copy is quick; going through all entries again for every one is not)
+        places = self._places.copy()  # (copying is much faster than going through all entries)
         places.pop(entry.fingerprint, None)
         places[entry.fingerprint] = len(self.entries)
         longer = object.__new__(Ledger)
@@ -125,14 +125,14 @@ class Ledger:
         return longer
 
     def without(self, fingerprint: str, when: str | None = None) -> "Ledger":
-        """With rows that went out again; refused where the model does not hold them."""
+        """With these rows unlearned; raises InputError if they are not in the model."""
         held = self.in_force().get(fingerprint)
         if held is None:
-            raise InputError(f"expected rows that the model holds, got {fingerprint!r:.80}, which it does not")
+            raise InputError(f"expected rows that are in the model, got {fingerprint!r:.80}, which are not")
         return self.with_entry(replace(held, action="unlearned", when=now() if when is None else when))
 
     def merged(self, other: "Ledger", when: str | None = None) -> "Ledger":
-        """With all that another model holds; refused where both hold the same rows, which would then count twice."""
+        """With all rows of another model; raises InputError if both have learned the same rows."""
         mine, theirs = self.in_force(), other.in_force()
         twice = [entry.name for key, entry in theirs.items() if key in mine]
         if twice:
@@ -145,7 +145,7 @@ class Ledger:
         return Ledger((*self.entries, *came))
 
     def to_list(self) -> list[list[Any]]:
-        """The entries as JSON has them."""
+        """The entries as JSON values."""
         return [
             [e.fingerprint, e.name, int(e.rows), e.action, e.when, *([] if e.size is None else [int(e.size)])]
             for e in self.entries
@@ -153,7 +153,7 @@ class Ledger:
 
     @classmethod
     def from_list(cls, entries: Any) -> "Ledger":
-        """What `to_list` wrote down."""
+        """The ledger that `to_list` was called on."""
         try:
             return cls(tuple(Entry(*entry) for entry in entries))
         except TypeError as problem:

@@ -1,7 +1,7 @@
-"""One writer at a time: a lock beside the file, which the system lets go of even when its holder is killed.
+"""One writer at a time: a lock file beside the file, released by the system even if the process is killed.
 
-Such locks are those of POSIX (flock). Where there are none, writing is refused: two writers could each undo what the
-other one has learned, and nobody would see it. Reading needs no lock.
+The locks are those of POSIX (flock). Without them writing raises FileError: two writers could overwrite each other's
+changes unnoticed. Reading needs no lock.
 """
 
 import errno
@@ -21,7 +21,7 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 @contextmanager
 def lock_file(path: Path, wait: float) -> Iterator[None]:
-    """Be the only one inside such a block for this path, waiting for up to `wait` seconds."""
+    """Hold the lock of this path in a `with` block; wait for it for up to `wait` seconds."""
     wait = check_number(wait, "wait", closed=True, hint="seconds, like 10")
     beside = path.with_name(path.name + ".lock")
     deadline = time.monotonic() + wait
@@ -38,19 +38,19 @@ def lock_file(path: Path, wait: float) -> Iterator[None]:
                         f"try again when that one is done"
                     )
                 time.sleep(PAUSE)
-            if not _still_there(handle, beside):  # its last holder removed it: what we hold is the lock of nothing
+            if not _still_there(handle, beside):  # its last holder removed the lock file: try again with a new one
                 continue
             try:
                 yield
             finally:
-                beside.unlink(missing_ok=True)  # while it is ours, so that nobody else's goes
+                beside.unlink(missing_ok=True)  # while it is held, so that no other lock is removed
             return
         finally:
             os.close(handle)
 
 
 def _taken(handle: int, beside: Path) -> bool:
-    """Whether the lock is ours now; refused where the system or the file system has no locks."""
+    """Whether the lock was acquired; raises FileError if the system or the file system has no locks."""
     try:
         import fcntl
 
@@ -63,11 +63,11 @@ def _taken(handle: int, beside: Path) -> bool:
         if problem.errno not in NO_LOCKS:
             why = f"its lock cannot be taken: {problem.strerror}"
         else:
-            why = f"its file system has no locks ({problem.strerror}), without which two writers undo each other's work"
+            why = f"its file system has no locks ({problem.strerror}), so that two writers could overwrite each other"
         why += "; keep the model file on a local disk and copy it here when it is done"
     else:
         return True
-    beside.unlink(missing_ok=True)  # (it holds nobody up: nobody can hold it)
+    beside.unlink(missing_ok=True)  # (no process can hold it)
     raise FileError(f"cannot write {beside.with_suffix('')}: {why}")
 
 

@@ -86,21 +86,21 @@ def to_buffers(model: ModelFile) -> list[Any]:
 def from_bytes(content: bytes, features: Any = None, model: Any = None) -> ModelFile:
     """What a file of these bytes holds; raises FileError unless every bit is as it was written."""
     metadata, arrays = parse(content)
-    told = _parsed(metadata)
+    parsed = _parsed(metadata)
     externals = Externals(features=features, model=model)
-    match told["learner"]:
+    match parsed["learner"]:
         case {"class": str(name)} if name not in RECORDS or RECORDS[name].is_root:
             pass  # (`decode` rejects names that are not in the registry)
         case other:
             raise FileError(f"expected a learner, got {other!s:.60}")
-    ledger = _ledger(told["ledger"])
-    if "pieces" not in told:
-        learner, pieces = decode(told["learner"], arrays, externals.given), None
+    ledger = _ledger(parsed["ledger"])
+    if "pieces" not in parsed:
+        learner, pieces = decode(parsed["learner"], arrays, externals.given), None
     else:
-        learner, pieces = decode([told["learner"], told["pieces"]], arrays, externals.given)
+        learner, pieces = decode([parsed["learner"], parsed["pieces"]], arrays, externals.given)
         _check_pieces(learner, ledger, pieces)
     externals.check_all_used()
-    return ModelFile(learner, ledger, told["notes"], pieces)
+    return ModelFile(learner, ledger, parsed["notes"], pieces)
 
 
 def read(path: str | Path, features: Any = None, model: Any = None) -> ModelFile:
@@ -120,8 +120,10 @@ def describe(path: str | Path) -> Description:
     """The metadata of a model file; quick for files of any size, since the checksum is not checked."""
     path = Path(path)
     with naming(path):
-        told = _parsed(read_metadata(path))
-        return Description(told["about"], _ledger(told["ledger"]), told["notes"], told["library"], path.stat().st_size)
+        found = _parsed(read_metadata(path))
+        return Description(
+            found["about"], _ledger(found["ledger"]), found["notes"], found["library"], path.stat().st_size
+        )
 
 
 class Locked:
@@ -178,16 +180,16 @@ def _parsed(metadata: Mapping[str, str]) -> dict[str, Any]:
     missing = [name for name in (*KEYS, *more) if name not in metadata]
     if missing:
         raise FileError(f"expected a model file with {', '.join(missing)}, got one without")
-    told: dict[str, Any] = {name: metadata[name] for name in (*KEYS, *more)}
+    parsed: dict[str, Any] = {name: metadata[name] for name in (*KEYS, *more)}
     try:
         for name in ("about", "learner", "ledger", "notes", *more):
-            told[name] = json.loads(metadata[name], parse_constant=_no_number)
+            parsed[name] = json.loads(metadata[name], parse_constant=_no_number)
     except (ValueError, RecursionError) as problem:
         raise FileError(f"its metadata are invalid: {problem}") from None
-    wrong = problem_of(told["about"], "a summary", SUMMARY) or problem_of(told["notes"], "notes", NOTES)
+    wrong = problem_of(parsed["about"], "a summary", SUMMARY) or problem_of(parsed["notes"], "notes", NOTES)
     if wrong:
         raise FileError(f"its metadata are invalid: {wrong}")
-    return told
+    return parsed
 
 
 def _no_number(text: str) -> None:

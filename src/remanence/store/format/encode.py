@@ -148,7 +148,7 @@ class TreeDecoder:
             case {"same": int(place), **rest} if not rest and 0 <= place < len(self.objects):
                 return self.objects[place]
             case {"array": str(name), **metadata} if name in self.arrays and metadata.keys() <= ARRAY_METADATA:
-                return self._array(name, {str(key): said for key, said in metadata.items()})
+                return self._array(name, {str(key): value for key, value in metadata.items()})
             case {"scalar": [str(dtype), str(digits)], **rest} if not rest:
                 return scalar_from(dtype, digits)
             case {"numbers": {"array": str(name), **more}, **rest} if not rest and not more and name in self.arrays:

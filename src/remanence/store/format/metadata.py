@@ -63,13 +63,13 @@ NOTES: dict[str, Test] = {
 TOGETHER = ("columns", "label", "targets", "ignored", "label kind")  # all of them, or none
 
 
-def problem_of(said: Any, what: str, tests: Mapping[str, Test]) -> str:
+def problem_of(found: Any, what: str, tests: Mapping[str, Test]) -> str:
     """What is wrong with metadata; empty if nothing."""
-    if type(said) is not dict:
-        return f"expected {what} as a dictionary, got {type(said).__name__}"
+    if type(found) is not dict:
+        return f"expected {what} as a dictionary, got {type(found).__name__}"
     for name, test in tests.items():
-        if name in said and not test(said[name]):
-            return f"expected {what} as rm.save writes them, got {name} = {said[name]!r:.60}"
+        if name in found and not test(found[name]):
+            return f"expected {what} as rm.save writes them, got {name} = {found[name]!r:.60}"
     return ""
 
 

@@ -1,1 +1,1 @@
-"""Which classes a model file may hold, and what each consists of."""
+"""Records: how each class in a model file is stored."""

@@ -1,6 +1,6 @@
-"""Guards and online learners: settings and memory. The network itself stays outside, known by its fingerprint.
+"""Records of guards and online learners: settings and memory; of the network only a fingerprint is stored.
 
-rm.save(guard, path);  rm.load(path, model=net)        net: of the same build, with its own weights loaded
+rm.save(guard, path);  rm.load(path, model=net)        net: of the same architecture, with its weights loaded
 """
 
 import warnings
@@ -16,7 +16,7 @@ DEEP = "remanence.deep"
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A tensor as NumPy has it."""
+    """A tensor as a NumPy array, and its dtype under the name that files have for it."""
 
     numbers: Array
     kind: str

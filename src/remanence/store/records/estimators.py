@@ -1,4 +1,4 @@
-"""The estimators: settings, and what was learned. Frozen features that are not ours stay outside, by fingerprint."""
+"""Records of the estimators: settings, and what was learned; features of other libraries only by fingerprint."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ ESTIMATORS = "remanence.estimators"
 
 
 def _to_parts(estimator: Any) -> dict[str, Any]:
-    """Settings and whatever else the estimator has, by name."""
+    """Settings and all other attributes, by name."""
     return {**estimator.get_params(deep=False), **vars(estimator)}
 
 
@@ -24,7 +24,7 @@ def _from_parts(cls: Any, parts: dict[str, Any]) -> Any:
 
 
 def _random_to_parts(features: Any) -> dict[str, Any]:
-    """Without the layer itself, which is drawn anew from its seed."""
+    """Without the layer itself, which is drawn again from its seed."""
     return {name: value for name, value in _to_parts(features).items() if name != "_drawn"}
 
 
@@ -87,14 +87,14 @@ def _class_weights(found: Any) -> bool:
 
 
 def _baseline_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
-    """Its own check of settings, which is otherwise made when it learns, runs first."""
+    """The baseline, after its own check of settings, which otherwise runs when it is fitted."""
     baseline = _from_parts(cls, parts)
     baseline._check_settings()
     return baseline
 
 
 def _baseline_check(more: Check = no_check) -> Check:
-    """The columns are as many as the weights have, and what else must be so."""
+    """Check that the number of columns is that of the weights, and further conditions."""
 
     def check(parts: PartValues, lengths: Lengths) -> str:
         if "n_features_in_" in parts and lengths["d"] != parts["n_features_in_"]:
@@ -107,7 +107,7 @@ def _baseline_check(more: Check = no_check) -> Check:
 
 
 def _codes(parts: PartValues, name: str, lengths: Lengths) -> str:
-    """What is wrong with positions among the classes, in words."""
+    """What is wrong with indices of classes; empty if nothing."""
     codes = parts[name]
     good = codes.dtype.kind in "iu" and (not len(codes) or (codes.min() >= 0 and codes.max() < lengths["c"]))
     return "" if good else f"expected {name} to count the classes from 0 to {lengths['c'] - 1}"
@@ -138,7 +138,7 @@ def _means_check(parts: PartValues, lengths: Lengths) -> str:
 
 
 def _joint_to_parts(joint: Any) -> dict[str, Any]:
-    """All rows and labels; the estimator is trained on them anew, as it is at every call."""
+    """All rows and labels; the estimator is trained on them again, as at every call."""
     if joint.estimator is not None:
         raise InputError(
             f"expected Joint with its own ridge classifier to store, got estimator={joint.estimator!r:.60}; "

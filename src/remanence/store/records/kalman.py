@@ -1,4 +1,4 @@
-"""The linear Gaussian model, what its filter and smoother return, and the filter as a streaming method."""
+"""Records of the linear Gaussian model, the results of its filter and smoother, and the state of rm.Kalman."""
 
 from typing import Any
 

@@ -15,28 +15,32 @@ def summarize(learner: Any) -> dict[str, Any]:
     """Class, method, settings, rows seen, shapes, labels and names, as far as the learner has them."""
     if isinstance(learner, Pair):
         return {"kind": "pair", **_method(learner.method), **_state(learner.state)}
-    kind = find_name(learner)
-    known = vars(learner) if kind in ESTIMATORS else {}
-    told: dict[str, Any] = {"kind": kind}
-    if kind is not None and kind.startswith("deep."):
+    name = find_name(learner)
+    known = vars(learner) if name in ESTIMATORS else {}
+    summary: dict[str, Any] = {"kind": name}
+    if name is not None and name.startswith("deep."):
         settings = {name: _plain(value) for name, value in learner.settings.items()}
-        return told | {"method": type(learner).__name__, "settings": settings, "network": type(learner.model).__name__}
+        return summary | {
+            "method": type(learner).__name__,
+            "settings": settings,
+            "network": type(learner.model).__name__,
+        }
     method = known.get("method_", known.get("method"))
     if method is not None:
-        told |= _method(method)
+        summary |= _method(method)
     if "state_" in known:
-        told |= _state(known["state_"])
+        summary |= _state(known["state_"])
     if "n_seen_" in known:
-        told["rows"] = int(known["n_seen_"])
+        summary["rows"] = int(known["n_seen_"])
     if "n_features_in_" in known:
-        told["features"] = int(known["n_features_in_"])
+        summary["features"] = int(known["n_features_in_"])
     if "feature_names_in_" in known:
-        told["feature names"] = [str(name) for name in known["feature_names_in_"]]
+        summary["feature names"] = [str(name) for name in known["feature_names_in_"]]
     if "classes_" in known:
-        told["labels"] = [_plain(label) for label in known["classes_"].tolist()]
+        summary["labels"] = [_plain(label) for label in known["classes_"].tolist()]
     if "features_fingerprint_" in known:
-        told["encoder"] = known["features_fingerprint_"]
-    return told
+        summary["encoder"] = known["features_fingerprint_"]
+    return summary
 
 
 ESTIMATORS = ("ContinualClassifier", "ContinualRegressor", "Finetune", "Replay", "NearestMean", "Joint")
@@ -50,12 +54,12 @@ def _method(method: Any) -> dict[str, Any]:
 
 
 def _state(state: Any) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+    summary: dict[str, Any] = {}
     found = spec_of(state)
     if found is not None:
-        told = {"features": found.shape[0], "outputs": found.shape[1], "precision": str(found.dtype)}
+        summary = {"features": found.shape[0], "outputs": found.shape[1], "precision": str(found.dtype)}
     rows = getattr(state, "rows", getattr(state, "count", None))
-    return told if rows is None else told | {"rows": int(rows)}
+    return summary if rows is None else summary | {"rows": int(rows)}
 
 
 def _plain(value: Any) -> Any:
