@@ -76,12 +76,8 @@ class LabelReader:
         return read_labels(raw, self.kind, where, first, parsed)
 
 
-def kind_of_column(raw: Array) -> LabelKind | None:
-    """The kind of a column of labels; None if all of them are missing. Real numbers are an InputError."""
-    return _kind_of_values(_parsed(raw)[0])
-
-
 def _kind_of_values(values: Array) -> LabelKind | None:
+    """The kind of labels that are present; None if there are none. Real numbers are an InputError."""
     if not len(values):
         return None
     if values.dtype.kind == "U":

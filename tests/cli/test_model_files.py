@@ -220,7 +220,7 @@ def test_a_loss_of_digits_is_refused_accepted_and_shown_or_avoided(call, data):
     assert code == 2 and "--accept-loss" in err and "--undo pieces" in err
     assert call("unlearn", "m", "wild.csv", "--accept-loss")[0] == 0
     code, out, _ = call("inspect", "m")
-    assert code == 1 and "✗ predictions are right" in out and "– equals training" in out
+    assert code == 1 and "✗ predictions have the promised precision" in out and "– equals training" in out
     code, out, _ = call("learn", "p", "0.csv", "wild.csv", "--label", "way", "--undo", "pieces")
     assert code == 0 and "every piece keeps a memory of its own: 3² numbers, 72 bytes each" in out
     assert call("unlearn", "p", "wild.csv")[0] == 0

@@ -16,7 +16,7 @@ from remanence.store.jobs.predict import predict_table
 from remanence.tables import open_table
 
 from .job_helpers import learn_tables
-from .test_teaching import KIND, sheet
+from .test_learn import KIND, sheet
 
 
 @pytest.fixture

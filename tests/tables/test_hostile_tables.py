@@ -71,15 +71,16 @@ def test_two_columns_of_one_name_are_refused(pq, tmp_path):
 
 
 def test_large_unsigned_labels_are_what_they_are(pq, tmp_path):
-    from remanence.labels import kind_of_column, read_labels
+    from remanence.labels import LabelReader, read_labels
 
     large = np.array([2**63 + 5, 7], np.uint64)
     np.savez(tmp_path / "t.npz", X=np.eye(2), label=large)
     written(pq, tmp_path / "t.parquet", {"a": [1.0, 2.0], "label": large})
     for name in ("t.npz", "t.parquet"):
         (rows,) = open_table(tmp_path / name).pieces()[0].blocks((), ["label"])
-        assert kind_of_column(rows.labels) == "text"
-        labels, present = read_labels(rows.labels, "text", name, 0)
+        reader = LabelReader(None)
+        labels, present = reader.read(rows.labels, name, 0)
+        assert reader.kind == "text"
         assert labels.tolist() == ["9223372036854775813", "7"] and present.all()
         with pytest.raises(InputError, match="got '9223372036854775813' in row 1"):
             read_labels(rows.labels, "integers", name, 0)

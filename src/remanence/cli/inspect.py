@@ -40,31 +40,31 @@ def _show(found: "Inspection") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    told = found.to_dict()
+    shown = found.to_dict()
     console = Console(highlight=False)
-    settings = ", ".join(f"{name}={value}" for name, value in told["settings"].items())
+    settings = ", ".join(f"{name}={value}" for name, value in shown["settings"].items())
     lines = {
-        "kind": told["kind"],
-        "method": f"{told['method']}({settings})" if told["method"] else None,
-        "rows": f"{told['rows']:,}",
+        "kind": shown["kind"],
+        "method": f"{shown['method']}({settings})" if shown["method"] else None,
+        "rows": f"{shown['rows']:,}",
         "classes": _listed([f"{label} ({n:,})" for label, n in found.counts.items()]),
-        "targets": _listed(told["targets"]),
-        "features": told["features"],
-        "columns": _listed(told["columns"]),
-        "label": told["label"],
-        "ignored": _listed(told["ignored"]),
-        "encoder": told["encoder"],
+        "targets": _listed(shown["targets"]),
+        "features": shown["features"],
+        "columns": _listed(shown["columns"]),
+        "label": shown["label"],
+        "ignored": _listed(shown["ignored"]),
+        "encoder": shown["encoder"],
         "undo": None if found.pieces is None else f"pieces, {found.pieces} separate learners",
         "ridge": None if found.ridge is None else f"{found.ridge:g} in force",
         "condition": None if found.condition is None else f"{found.condition:.1e}",
-        "size": f"{told['bytes']:,} bytes, {told['precision'] or 'no'} numbers, written by {told['library']}",
+        "size": f"{shown['bytes']:,} bytes, {shown['precision'] or 'no'} numbers, written by {shown['library']}",
     }
     for name, value in lines.items():
         if value not in (None, ""):
             console.print(Text(f"{name:<10} ", "bold").append(printable(value), "not bold"), soft_wrap=True)
-    if told["ledger"]:
-        console.print(Text(f"\nledger ({len(told['ledger'])} entries)", "bold"))
-        for entry in told["ledger"][-LINES:]:
+    if shown["ledger"]:
+        console.print(Text(f"\nledger ({len(shown['ledger'])} entries)", "bold"))
+        for entry in shown["ledger"][-LINES:]:
             said = f"{entry['when']}  {entry['action']:<9}  {entry['rows']:>10,} rows  {entry['name']}"
             console.print(printable(said), soft_wrap=True, markup=False)
     console.print()

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from remanence.cli.common.flags import message
-from remanence.cli.common.meter import metered
+from remanence.cli.common.meter import for_each_file, metered
 from remanence.cli.common.options import AsJson, Data, DropMissing, Ignore, Model, read_settings
-from remanence.errors import FileError, InputError, MissingDependency, NumericalError
 
 if TYPE_CHECKING:
     from remanence.store.jobs.learn import LearnReport
@@ -66,14 +65,8 @@ def learn(
     settings = read_settings(setting, ridge=ridge, forget=forget)
     options = LearnOptions(label, tuple(target or ()), tuple(ignore or ()), method, settings, features, undo)
     paths = expand_paths(data)
-    error: Exception | None = None
     with metered("Learning", len(paths)) as (advance, meter), learn_session(model, options, drop_nan, again) as job:
-        try:
-            for path in paths:
-                job.learn(path, meter)
-                advance(1)
-        except (InputError, FileError, MissingDependency, NumericalError) as problem:
-            error = problem
+        error = for_each_file(paths, job.learn, advance, meter)
     if as_json:
         failed = {"error": message(error)} if error else {}
         typer.echo(json.dumps(job.report.to_dict() | failed, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""`remanence methods`: what there is to choose from, and what it costs."""
+"""`remanence methods`: list the methods with their cost and memory."""
 
 import json
 from typing import Annotated
@@ -11,7 +11,7 @@ from remanence.cli.run_options.learners import LEARNERS, registered
 def methods(
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, and nothing else.")] = False,
 ) -> None:
-    """List the methods and baselines: what each is, and what a sample costs in time and memory."""
+    """List the methods and baselines with their cost and memory per sample."""
     rows = table()
     if as_json:
         typer.echo(json.dumps({"methods": rows}, ensure_ascii=False))
@@ -21,7 +21,7 @@ def methods(
     from rich.table import Table
 
     shown = Table(header_style="bold")
-    for heading, width in (("name", None), ("what it is", None), ("cost a sample", 16), ("memory", 12)):
+    for heading, width in (("name", None), ("what it is", None), ("cost per sample", 16), ("memory", 12)):
         shown.add_column(heading, max_width=width)
     for k, row in enumerate(rows):
         last = k + 1 < len(rows) and bool(row["method"]) != bool(rows[k + 1]["method"])

@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 
 from remanence.cli.common.flags import message
-from remanence.cli.common.meter import metered
+from remanence.cli.common.meter import for_each_file, metered
 from remanence.cli.common.options import AsJson, Data, DropMissing, Model
-from remanence.errors import FileError, InputError, MissingDependency, NumericalError
 
 
 def unlearn(
@@ -39,17 +38,11 @@ def unlearn(
     from remanence.tables import expand_paths
 
     paths = expand_paths(data)
-    error: Exception | None = None
     with (
         metered("Unlearning", len(paths)) as (advance, meter),
         unlearn_session(model, label, source or (), drop_nan, trust, accept_loss) as job,
     ):
-        try:
-            for path in paths:
-                job.unlearn(path, meter)
-                advance(1)
-        except (InputError, FileError, MissingDependency, NumericalError) as problem:
-            error = problem
+        error = for_each_file(paths, job.unlearn, advance, meter)
     report = job.report
     if as_json:
         typer.echo(json.dumps(report.to_dict() | ({"error": message(error)} if error else {}), ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""Setting rows aside: a seeded test part that shows every class in its proportion."""
+"""Hold-out split: seeded, and stratified by class."""
 
 from typing import Any
 
@@ -19,9 +19,9 @@ def divide(
     Y_test: Any = None,
     labels: bool = False,
 ) -> tuple[Array, Array, Array, Array]:
-    """Training and test rows: as given, or a fraction `test` set aside; 0 asks the training rows again.
+    """Training and test rows: as given, or a fraction `test` held out; with 0 the training rows are the test rows.
 
-    Rows keep the order they came in, so that only the choice of the test rows is random. Whole numbers, text and
+    Rows keep the order they came in, so that only the choice of the test rows is random. Integers, text and
     booleans are taken as classes; `labels` says that floats are classes too.
     """
     X, Y = pair(X, Y)
@@ -45,7 +45,7 @@ def divide(
 
 
 def _choose(group: Array, test: float, rng: np.random.Generator) -> Array:
-    """Which rows to set aside: about the fraction `test` of each group, leaving at least one row to learn."""
+    """Which rows to hold out: about the fraction `test` of each group, leaving at least one row for training."""
     aside = np.zeros(len(group), dtype=bool)
     for rows in (np.flatnonzero(group == g) for g in range(group.max() + 1)):
         if len(rows) > 1:  # a class of one row is for learning

@@ -1,9 +1,11 @@
 """A progress bar that shows the rows per second."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from remanence.errors import FileError, InputError, MissingDependency, NumericalError
 from remanence.progress import progress_bar
 
 
@@ -24,3 +26,16 @@ def metered(what: str, files: int) -> Iterator[tuple[Callable[..., None], Meter]
     """A progress bar over files, and a meter that counts rows."""
     with progress_bar(what, files) as advance:
         yield advance, Meter(advance)
+
+
+def for_each_file(
+    paths: Iterable[Any], work: Callable[[Any, Meter], object], advance: Callable[..., None], meter: Meter
+) -> Exception | None:
+    """Call `work` for every file; the first error ends it and is returned, so that the files before can be reported."""
+    try:
+        for path in paths:
+            work(path, meter)
+            advance(1)
+    except (InputError, FileError, MissingDependency, NumericalError) as problem:
+        return problem
+    return None

@@ -1,4 +1,4 @@
-"""Looking into a model file: what it knows, and evidence that it is what it says.
+"""Inspecting a model file: what it has learned, and certificates that its parts agree.
 
 Rᵀ(RW − z) + λ(W − θ⁰) = 0                                       (N)   the weights solve the normal equations
 κ₁(F)                                                            (K)   condition of F, the root with its prior
@@ -25,11 +25,11 @@ class Inspection:
     """What a model file holds."""
 
     description: Description
-    counts: dict[Any, int]  # class: rows of it
+    counts: dict[Any, int]  # class: its number of rows
     ridge: float | None  # in force; with "auto" the one that was chosen
     condition: float | None  # (K)
     certificates: tuple[Certificate, ...]
-    pieces: int | None = None  # learners of single pieces, where they are kept
+    pieces: int | None = None  # number of learners of single pieces, if they are kept
 
     @property
     def holds(self) -> bool:
@@ -37,46 +37,47 @@ class Inspection:
         return all(certificate.status != "fails" for certificate in self.certificates)
 
     def to_dict(self) -> dict[str, Any]:
-        told, about = self.description, self.description.summary
+        """The inspection as JSON has it."""
+        file, summary = self.description, self.description.summary
         return {
-            "kind": about.get("kind"),
-            "rows": about.get("rows", 0),
-            "classes": list(self.counts) or about.get("labels", []),
+            "kind": summary.get("kind"),
+            "rows": summary.get("rows", 0),
+            "classes": list(self.counts) or summary.get("labels", []),
             "counts": list(self.counts.values()),
-            "features": about.get("features"),
-            "columns": told.notes.get("columns", about.get("feature names", [])),
-            "label": told.notes.get("label"),
-            "targets": told.notes.get("targets", []),
-            "ignored": told.notes.get("ignored", []),
-            "method": about.get("method"),
-            "settings": about.get("settings", {}),
-            "encoder": about.get("encoder"),
+            "features": summary.get("features"),
+            "columns": file.notes.get("columns", summary.get("feature names", [])),
+            "label": file.notes.get("label"),
+            "targets": file.notes.get("targets", []),
+            "ignored": file.notes.get("ignored", []),
+            "method": summary.get("method"),
+            "settings": summary.get("settings", {}),
+            "encoder": summary.get("encoder"),
             "undo": "pieces" if self.pieces is not None else "rows",
-            "precision": about.get("precision"),
+            "precision": summary.get("precision"),
             "ridge": self.ridge,
             "condition": self.condition,
-            "bytes": told.size,
-            "library": told.library,
+            "bytes": file.size,
+            "library": file.library,
             "ledger": [
                 {"name": e.name, "rows": int(e.rows), "action": e.action, "when": e.when, "fingerprint": e.fingerprint}
-                for e in told.ledger
+                for e in file.ledger
             ],
             "certificates": [certificate.to_dict() for certificate in self.certificates],
         }
 
 
 def inspect_file(path: str | Path) -> Inspection:
-    """Read a model file and check it; one that is damaged is refused."""
+    """Read a model file and check it; a damaged one is a FileError."""
     path = Path(path)
-    told = describe(path)
+    description = describe(path)
     with naming(path):
         content = read_bytes(path)
-        parse(content)  # refuses what is not bit for bit as it was written, before anything is certified
+        parse(content)  # checks the checksum before anything is certified
     try:
         with naming(path):
             model = from_bytes(content)
     except InputError:  # its encoder or its network is not in the file
-        return Inspection(told, {}, None, None, ())
+        return Inspection(description, {}, None, None, ())
     learner = model.learner
     known = vars(learner) if hasattr(learner, "__dict__") else {}  # (pairs and results of rm.kalman have no names)
     counts = dict(zip(known["classes_"].tolist(), _counts(known), strict=True)) if "class_count_" in known else {}
@@ -93,9 +94,9 @@ def inspect_file(path: str | Path) -> Inspection:
         )
     pieces = None if model.pieces is None else len(model.pieces)
     if found is None or lost is None:
-        return Inspection(told, counts, None, None, tuple(certificates), pieces)
+        return Inspection(description, counts, None, None, tuple(certificates), pieces)
     certificates += [found.equations, found.determined, lost]
-    return Inspection(told, counts, found.ridge, found.condition, tuple(certificates), pieces)
+    return Inspection(description, counts, found.ridge, found.condition, tuple(certificates), pieces)
 
 
 def _counts(known: dict[str, Any]) -> list[int]:
@@ -103,12 +104,12 @@ def _counts(known: dict[str, Any]) -> list[int]:
 
 
 def _precision_certificate(learner: Any) -> Certificate:
-    """What unlearning may have cost, as the memory has kept account of it."""
+    """A bound on the precision lost by unlearning, as the memory tracks it."""
     from remanence.methods.precision import PROMISED
 
     dtype = np.dtype(learner.dtype)
     return Certificate(
-        "predictions are right to what is promised, after all that was unlearned",
+        "predictions have the promised precision after all that was unlearned",
         "the bound that the memory carries",
         (f"precision {np.finfo(dtype).eps:.0e}",),
         learner.precision_loss_,

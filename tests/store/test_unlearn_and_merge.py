@@ -11,7 +11,7 @@ from remanence.store.jobs.predict import predict_table
 from remanence.tables import csv as text
 
 from .job_helpers import learn_tables, unlearn_tables
-from .test_teaching import KIND, joint, same, sheet
+from .test_learn import KIND, joint, same, sheet
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from remanence.store import read
 from remanence.store.jobs.learn_options import LearnOptions
 
 from .job_helpers import learn_tables
-from .test_teaching import KIND, sheet
+from .test_learn import KIND, sheet
 
 
 def test_a_model_taught_from_tables_knows_its_columns_in_python(tmp_path, rows):

@@ -6,7 +6,7 @@ import remanence as rm
 from remanence.store.jobs.evaluate import evaluate_tables
 
 from .job_helpers import learn_tables
-from .test_teaching import KIND
+from .test_learn import KIND
 
 WORDS = ["nan", "NaN", "null", "NA", "None", "n/a"]
 

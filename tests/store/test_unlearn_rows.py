@@ -12,7 +12,7 @@ from remanence.tables import npz as arrays
 from remanence.tables import parquet
 
 from .job_helpers import learn_tables, unlearn_tables
-from .test_teaching import KIND, joint, same, sheet
+from .test_learn import KIND, joint, same, sheet
 
 CUSTOMER = [3, 5, 7, 11, 13]
 

@@ -11,7 +11,7 @@ from remanence.store.jobs.merge import merge_files
 from remanence.store.model_file import describe
 
 from .job_helpers import learn_tables, unlearn_tables
-from .test_teaching import sheet
+from .test_learn import sheet
 
 T = LearnOptions(targets=("t",))
 PIECES = LearnOptions(targets=("t",), undo="pieces")

@@ -17,7 +17,7 @@ from remanence.tables import npz as arrays
 from remanence.tables import open_table
 
 from .job_helpers import learn_tables
-from .test_teaching import KIND, sheet
+from .test_learn import KIND, sheet
 
 
 @pytest.fixture
