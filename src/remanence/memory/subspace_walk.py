@@ -21,7 +21,7 @@ CHUNK = 256
 def walk(
     W: Array, past: Subspace, X: Array, Y: Array, tolerance: float, steps: Array | None = None
 ) -> tuple[Array, Subspace, Array]:
-    """The weights, the memory and the error of every sample before it was learned; `steps` are g, one a sample."""
+    """The weights, the memory and the error of every sample before it was learned; `steps` are g, one per sample."""
     W, errors = W.copy(), np.empty_like(Y)
     tolerance = effective_tolerance(tolerance, W)
     for first in range(0, len(X), CHUNK):

@@ -71,15 +71,15 @@ def _curves(inputs: Array) -> tuple[list[Any], list[Any]]:
 
 
 @claim(
-    "The extended Kalman filter corrects by what it did not foretell, y − f(θ)",
+    "The extended Kalman filter corrects by the prediction error, y − f(θ)",
     source="extensions of KF",
     instances=curved_tasks,
     conditions=("answers sin(aᵀθ) + aᵀθ/2", "not y − ∇fᵀθ"),
 )
-def extended_filter_corrects_by_what_it_did_not_foretell(
+def extended_filter_corrects_by_the_prediction_error(
     inputs: Array, Y: Array, mean: Array, ridge: float = 1.0, run: Extended = extended
 ) -> Evidence:
-    """Every correction of (EKF) from what the filter foretold, with the slopes worked out by hand."""
+    """Every correction of (EKF), computed from the prediction with derivatives written by hand."""
     (T, d), (values, slopes) = inputs.shape, _curves(inputs)
     found = run(lambda v: v, values, Y[:, None], Q=0.1 * np.eye(d), R=np.eye(1), mean=mean, cov=np.eye(d) / ridge)
     evidence = []

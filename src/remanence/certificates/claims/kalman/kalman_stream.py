@@ -1,4 +1,4 @@
-"""Claims about a stream of drifting tasks: what was foretold, what surprised, and the filter as a streaming method.
+"""Claims about a stream of drifting tasks: predictions, innovations, and the filter as a streaming method.
 
 e_t = y_t − X_tθ_{t|t−1}     S_t = R_t + X_tΣ_{t|t−1}X_tᵀ     Σ e_tᵀS_t⁻¹e_t = (y − E y)ᵀ cov(y)⁻¹ (y − E y)      (I1)
 of N streams drawn from the model the mean of (I1) is the number of answers, within (X) of gaussian_models.py    (I2)
@@ -27,40 +27,40 @@ from remanence.kalman import Filtered, Forecast, Innovations, Kalman, LinearGaus
 from remanence.kalman import sample as draw
 from remanence.methods.protocol import Method
 
-Surprises = Callable[[LinearGaussian, Filtered, Any], Innovations]
+InnovationsFunction = Callable[[LinearGaussian, Filtered, Any], Innovations]
 Outlook = Callable[[LinearGaussian, Filtered, int], Forecast]
 
 
 @claim(
-    "The normalised surprises of all tasks add up to the joint distance of all answers",
+    "The normalized squared innovations of all tasks add up to the joint distance of all observations",
     source="Proposition 3, innovations",
     instances=gaussian_models,
     conditions=("Σ eᵀS⁻¹e over the tasks",),
 )
-def surprises_add_up_to_the_joint_distance(
-    model: LinearGaussian, Y: Array, surprises: Surprises = innovations
+def innovations_add_up_to_the_joint_distance(
+    model: LinearGaussian, Y: Array, compute: InnovationsFunction = innovations
 ) -> Evidence:
     """The squares of `innovations` beside the distance of all answers from their mean (I1)."""
     joint = JointGaussian(model, Y)
-    off = abs(float(surprises(model, filter(model, Y), Y).squares.sum()) - joint.distance)
+    off = abs(float(compute(model, filter(model, Y), Y).squares.sum()) - joint.distance)
     size = float(np.linalg.norm(joint.e) * np.linalg.norm(np.linalg.solve(joint.S, joint.e)))
     return Evidence(off / size, joint.allowed(), (f"condition of the answers {joint.condition:.0e}",))
 
 
 @claim(
-    "Under the model the normalised surprise of a stream is on average the number of its answers",
+    "Under the model the sum of normalized squared innovations is on average the number of observations",
     source="Proposition 3, innovations",
     instances=drawn_streams,
     kind="statistical",
-    conditions=(f"{DRAWS} streams drawn from the model", f"error rate {ERROR_RATE:g} a model"),
+    conditions=(f"{DRAWS} streams drawn from the model", f"error rate {ERROR_RATE:g} per model"),
 )
-def surprises_are_as_many_as_answers(
-    model: LinearGaussian, steps: int, seed: int = 0, surprises: Surprises = innovations
+def innovations_are_as_many_as_observations(
+    model: LinearGaussian, steps: int, seed: int = 0, compute: InnovationsFunction = innovations
 ) -> Evidence:
-    """The mean over streams of the sum of squares (I2): χ² with one degree an answer."""
+    """The mean over streams of the sum of squares (I2): χ² with one degree of freedom per observation."""
     rng = np.random.default_rng(seed)
     Y = np.array([draw(model, steps, rng)[1] for _ in range(DRAWS)])  # (N, T, m)
-    found = surprises(model, filter(model, Y), Y).squares.sum(axis=1)
+    found = compute(model, filter(model, Y), Y).squares.sum(axis=1)
     return Evidence(abs(float(found.mean()) - Y[0].size), chance(np.eye(Y[0].size), DRAWS))
 
 
@@ -79,7 +79,7 @@ def forecast_is_the_posterior_of_tasks_to_come(model: LinearGaussian, Y: Array, 
 
 
 def streamed_tasks(rng: Generator) -> Iterator[Instance]:
-    """Tasks of different length, few rows and many; drift as a number, one a feature, or a singular matrix."""
+    """Tasks of different length, few rows and many; drift as a number, one per feature, or a singular matrix."""
     while True:
         d = int(rng.integers(1, 5))
         for drift in (0.0, 0.3, tuple(rng.uniform(0, 1, d)), spread(rng, d, 1)):
