@@ -38,15 +38,30 @@ class APAState:
 
 @dataclass(frozen=True, slots=True)
 class APA(Method[APAState]):
-    """Replays the last samples as constraints beside the new one.
+    """Affine projection: the smallest change that meets the new sample and the last `buffer` samples.
 
     Parameters
     ----------
-    buffer : int or None
-        How many old samples are met again with each new one. None keeps all, in the directions they span: then a
-        stream that one model fits ends at the solution nearest the start.
-    step : float, sequence of float or callable
-        γ: the share of a sample's error that is mended. One number, one a sample, or a function of t = 1, 2, …
+    buffer : int or None, default=8
+        How many old samples are met again with each new one. None keeps all, in the directions they span (APA†): then a
+        stream that one model fits ends at the solution nearest to the start.
+    step : float, sequence of float or callable, default=1.0
+        γ: the share of a sample's error that is corrected. One number, one per sample, or a function of t = 1, 2, …
+
+    Examples
+    --------
+    >>> import numpy as np, remanence as rm
+    >>> X = np.array([[1.0, 0.0], [1.0, 1.0]])
+    >>> apa = rm.APA(buffer=1)
+    >>> state = apa.update(apa.init(features=2, outputs=1), X, X @ [[1.0], [2.0]])
+    >>> apa.predict(state, X).ravel().round(6).tolist()
+    [1.0, 3.0]
+
+    References
+    ----------
+    Hinamoto and Maekawa (1975), "Extended theory of learning identification", Electrical Engineering in Japan.
+    Ozeki and Umeda (1984), "An adaptive filtering algorithm using an orthogonal projection to an affine subspace and
+    its properties", Electronics and Communications in Japan.
     """
 
     buffer: int | None = 8

@@ -1,4 +1,4 @@
-"""The ridge that the data themselves make most likely, from the stored factor alone.
+"""The ridge of largest evidence (marginal likelihood), from the stored factor alone.
 
 With y ~ N(Xθ⁰, σ²(I + XXᵀ/λ)), σ² at its best value for each λ, and R = U diag(s) Vᵀ, the log evidence is
 
@@ -11,24 +11,25 @@ from remanence.arrays import Array
 from remanence.errors import NumericalError
 from remanence.memory.root import Root
 
-SMALLEST = 1e-280  # the square of a strength; ridges down to 1e-14 of it are tried
+SMALLEST = 1e-280  # squared singular value; ridges down to 1e-14 of it are tried
 
 
-def best_ridge(data: Root, start: Array, free: int, rows: float) -> float:
+def best_ridge(data: Root, start: Array, unpenalized: int, rows: float) -> float:
     """The ridge λ of largest evidence for the rows behind `data`; `rows` is their (effective) number."""
-    factor = data.factor[free:, free:].astype(np.float64)  # the free features come first: they are eliminated already
-    gap = data.target[free:].astype(np.float64) - factor @ start[free:]
+    penalized = slice(unpenalized, None)  # unpenalized features come first: they are eliminated already
+    factor = data.factor[penalized, penalized].astype(np.float64)
+    gap = data.target[penalized].astype(np.float64) - factor @ start[penalized]
     U, s, _ = np.linalg.svd(factor)
-    return ridge_of_largest_evidence(s, (U.T @ gap) ** 2, data.rest, rows - free)
+    return ridge_of_largest_evidence(s, (U.T @ gap) ** 2, data.rest, rows - unpenalized)
 
 
 def ridge_of_largest_evidence(s: Array, power: Array, rest: Array, rows: float) -> float:
-    """The λ that maximises (E) for strengths s (r,), squared targets (r, c) along them and the rest (c,)."""
+    """The λ that maximises (E) for singular values s (r,), squared targets (r, c) along them and the rest (c,)."""
     from scipy.optimize import minimize_scalar
 
     largest = float(s.max(initial=0.0))
     if largest == 0 or rows <= 0:
-        return 1.0  # nothing was learned that could tell
+        return 1.0  # no data to choose from
     top = largest**2
     if not top > SMALLEST:
         raise NumericalError(
@@ -36,7 +37,7 @@ def ridge_of_largest_evidence(s: Array, power: Array, rest: Array, rows: float) 
             f"{largest:.0e}; rescale them"
         )
     outputs = power.shape[1]
-    rest = rest + 1e-12 * (rest + power.sum(axis=0)) + np.finfo(float).tiny  # an exact fit must not want λ = 0
+    rest = rest + 1e-12 * (rest + power.sum(axis=0)) + np.finfo(float).tiny  # an exact fit must not lead to λ = 0
 
     def cost(log_ridge: float) -> float:
         ridge = np.exp(log_ridge)

@@ -1,9 +1,9 @@
-"""Ideal Continual Learner: solve the new sample without moving any old answer.
+"""Ideal Continual Learner: fit the new sample without changing any earlier prediction.
 
     minimise (yₜ − xₜᵀW)²  subject to  yᵢ = xᵢᵀW for all i < t                 (ICL)
-    solved by the walk with g = 1/‖x̄‖², see walk.py
+    solved by the walk with g = 1/‖x̄‖², see memory/subspace_walk.py
 
-On consistent samples it is the solution nearest the start. On inconsistent ones the oldest wins.
+On consistent samples it is the solution nearest the start. On inconsistent ones the oldest are fitted.
 """
 
 from dataclasses import dataclass
@@ -30,19 +30,33 @@ class ICLState:
 
 @dataclass(frozen=True, slots=True)
 class ICL(Method[ICLState]):
-    """Solves each new sample exactly and moves no old answer; a sample that the past decides changes nothing.
+    """Ideal Continual Learner: fits each new sample exactly without changing any earlier prediction.
 
-    On samples that contradict each other the oldest are right.
+    A sample whose prediction earlier samples fix already changes nothing, so that of samples that contradict each other
+    the oldest are fitted.
 
     Parameters
     ----------
-    tolerance : float
-        A sample counts as decided by the past when less than this share of it points in a new direction.
+    tolerance : float, default=1e-9
+        A sample counts as fixed by earlier ones when less than this share of its length is in a new direction.
+
+    Examples
+    --------
+    >>> import numpy as np, remanence as rm
+    >>> X = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
+    >>> icl = rm.ICL()
+    >>> state = icl.update(icl.init(features=2, outputs=1), X, np.array([[1.0], [3.0], [9.0]]))
+    >>> icl.predict(state, X).ravel().round(6).tolist()  # the third sample contradicts the first two
+    [1.0, 3.0, 4.0]
+
+    References
+    ----------
+    Peng, Giampouras and Vidal (2023), "The ideal continual learner: an agent that never forgets", ICML.
     """
 
     tolerance: float = 1e-9
 
-    summary = "solves each sample without moving any old answer; conflicts go to the oldest"
+    summary = "fits each sample without changing any earlier prediction; in a conflict the oldest stay"
     cost = "4dr + dc, r directions seen"
     memory = "dr + dc"
 

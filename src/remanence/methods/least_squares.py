@@ -1,4 +1,4 @@
-"""Methods that remember all samples softly, so that samples can be weighed, taken back, and pooled."""
+"""Interface of the least-squares methods, RLS and LowRankRLS: weighted samples, removal, merging, change of ridge."""
 
 from abc import abstractmethod
 from typing import Any
@@ -11,7 +11,7 @@ from remanence.methods.protocol import Method, State
 
 
 class SoftMethod(Method[State]):
-    """A method whose state is the information of its samples: exact removal, merging and change of ridge."""
+    """Base class of methods whose state is the information of all samples."""
 
     __slots__ = ()
 
@@ -19,7 +19,7 @@ class SoftMethod(Method[State]):
     def init(
         self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64, free: int = 0
     ) -> State:
-        """A state that has learned nothing; the first `free` features (an intercept) are not penalised."""
+        """A state that has learned nothing; the first `free` features (an intercept) are not penalized."""
 
     def absorb(self, state: State, X: Array, Y: Array, donate: bool = False) -> State:
         """`update` for rows that were checked already and may be overwritten."""
@@ -27,7 +27,7 @@ class SoftMethod(Method[State]):
 
     @abstractmethod
     def rows(self, state: State) -> tuple[Array, Array] | None:
-        """Rows that stand for all rows learned, of the same Gram matrix, and the size of what was rounded per column.
+        """Rows with the Gram matrix of all rows learned, and the size of what was rounded per column.
 
         None where only constraints are kept.
         """
@@ -49,7 +49,7 @@ class SoftMethod(Method[State]):
 
     @abstractmethod
     def shifted(self, state: State, by: Array) -> State:
-        """The state whose features 1, 2, … were larger by `by` times feature 0, the free column of an intercept."""
+        """The state whose features 1, 2, … were larger by `by` times feature 0, the column of the intercept."""
 
     @abstractmethod
     def with_ridge(self, state: State, ridge: Any) -> State:

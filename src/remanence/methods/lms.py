@@ -1,4 +1,4 @@
-"""Least mean squares: the smallest change that mends the current sample, and no memory of the others.
+"""Least mean squares: the smallest change that corrects the current sample, and no memory of the others.
 
 minimise ‖θ − θᵗ⁻¹‖²  subject to  y − xᵀθ = (1 − γ)(y − xᵀθᵗ⁻¹)            (LMS)
 θᵗ = θᵗ⁻¹ + γ x (y − xᵀθᵗ⁻¹) / ‖x‖²                                       (L1)   x = 0 changes nothing
@@ -29,21 +29,35 @@ class LMSState:
 
 @dataclass(frozen=True, slots=True)
 class LMS(Method[LMSState]):
-    """Mends each sample in turn by the smallest change, and remembers no other.
+    """Least mean squares: corrects each sample by the smallest change of the weights, and keeps no other sample.
+
+    With `normalized=True` it is the normalized LMS filter (NLMS), or Kaczmarz' method.
 
     Parameters
     ----------
-    step : float, sequence of float or callable
-        γ: the share of a sample's error that is mended. One number, one a sample, or a function of t = 1, 2, …
-        (`rm.steps` has rules). Normalized steps between 0 and 2 cannot diverge; single ones may be larger.
-    normalized : bool
+    step : float, sequence of float or callable, default=1.0
+        γ: the share of a sample's error that is corrected. One number, one per sample, or a function of t = 1, 2, …
+        `rm.steps` has rules. Constant normalized steps lie between 0 and 2; single ones may be larger.
+    normalized : bool, default=True
         False takes the raw gradient step γ x e, without the division by ‖x‖².
+
+    Examples
+    --------
+    >>> import numpy as np, remanence as rm
+    >>> lms = rm.LMS()
+    >>> state, errors = lms.track(lms.init(features=2, outputs=1), np.eye(2), np.array([[1.0], [2.0]]))
+    >>> errors.ravel().tolist(), lms.weights(state).ravel().tolist()
+    ([1.0, 2.0], [1.0, 2.0])
+
+    References
+    ----------
+    Widrow and Hoff (1960), "Adaptive switching circuits", IRE WESCON Convention Record.
     """
 
     step: float | Sequence[float] | Callable[[int], float] = 1.0
     normalized: bool = True
 
-    summary = "the smallest change that mends the current sample; remembers nothing else"
+    summary = "the smallest change that corrects the current sample; remembers no other"
     cost = "2dc"
     memory = "dc"
 

@@ -56,14 +56,28 @@ class LowRankState:
 
 @dataclass(frozen=True, slots=True)
 class LowRankRLS(SoftMethod[LowRankState]):
-    """Least squares over all samples within their strongest directions: memory d·rank instead of d².
+    """RLS within the strongest directions of the data: memory d·rank instead of d².
 
     Parameters
     ----------
-    rank : int
-        How many directions to keep; `dropped(state)` says what share of the samples found no room.
-    ridge : float or "auto"
+    rank : int, default=500
+        How many directions to keep; `dropped(state)` is the share of ‖X‖² outside of them.
+    ridge : float or "auto", default=1.0
         λ, as in RLS.
+
+    Examples
+    --------
+    >>> import numpy as np, remanence as rm
+    >>> X = np.outer([1.0, 2.0, 3.0], [1.0, 1.0, 0.0, 0.0])  # rows of rank 1
+    >>> low = rm.LowRankRLS(rank=1, ridge=2.0)
+    >>> state = low.update(low.init(features=4, outputs=1), X, X @ np.ones((4, 1)))
+    >>> low.weights(state).ravel().round(4).tolist(), round(low.dropped(state), 6)
+    ([0.9333, 0.9333, 0.0, 0.0], 0.0)
+
+    References
+    ----------
+    Peng, Elenter, Agterberg, Ribeiro and Vidal (2024), "TSVD: bridging theory and practice in continual learning with
+    pre-trained models", arXiv.
     """
 
     rank: int = 500

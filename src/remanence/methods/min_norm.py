@@ -13,14 +13,28 @@ from remanence.validation import check_block, check_numbers, check_start
 
 
 def min_norm(X: Any, Y: Any, start: Any = None) -> Array:
-    """The least-squares solution W (d, c) of X W = Y nearest to `start`.
+    """The least-squares solution of X W = Y nearest to `start`.
 
     Parameters
     ----------
     X : array (n, d)
+        One sample per row.
     Y : array (n, c)
+        Their targets.
     start : array (d, c), optional
         θ⁰, by default 0: then it is the solution of smallest norm.
+
+    Returns
+    -------
+    W : array (d, c)
+
+    Examples
+    --------
+    >>> import numpy as np, remanence as rm
+    >>> rm.min_norm(np.array([[1.0, 1.0]]), np.array([[4.0]])).ravel().round(6).tolist()
+    [2.0, 2.0]
+    >>> rm.min_norm(np.array([[1.0, 1.0]]), np.array([[4.0]]), start=[[2.0], [0.0]]).ravel().round(6).tolist()
+    [3.0, 1.0]
     """
     from scipy.linalg import lstsq
 

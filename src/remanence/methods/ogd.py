@@ -2,7 +2,7 @@
 
     W ← W + γₜ P x (y − xᵀW),    P = I − U Uᵀ over all earlier samples         (OGD)
 
-No old answer moves for any step γ; whether the new sample is solved depends on γ (γ = 1/‖Px‖² is ICL).
+No earlier prediction changes for any step γ; whether the new sample is fitted depends on γ (γ = 1/‖Px‖² is ICL).
 """
 
 from collections.abc import Callable, Sequence
@@ -32,20 +32,34 @@ class OGDState:
 
 @dataclass(frozen=True, slots=True)
 class OGD(Method[OGDState]):
-    """Takes gradient steps of any size that leave every old answer where it is.
+    """Orthogonal gradient descent: gradient steps that change no prediction at earlier samples.
 
     Parameters
     ----------
-    step : float, sequence of float or callable
-        γ: the share of a sample's error that is mended. One number, one a sample, or a function of t = 1, 2, …
-    tolerance : float
-        A sample brings no new direction when less than this share of it points in one.
+    step : float, sequence of float or callable, default=1.0
+        γ: the length of the gradient step. One number, one per sample, or a function of t = 1, 2, …
+    tolerance : float, default=1e-9
+        A sample brings no new direction when less than this share of its length is in one.
+
+    Examples
+    --------
+    >>> import numpy as np, remanence as rm
+    >>> X = np.array([[1.0, 0.0], [1.0, 1.0]])
+    >>> ogd = rm.OGD(step=0.5)
+    >>> first = ogd.update(ogd.init(features=2, outputs=1), X[:1], np.array([[1.0]]))
+    >>> second = ogd.update(first, X[1:], np.array([[3.0]]))
+    >>> [ogd.predict(state, X[:1]).item() for state in (first, second)]  # the first prediction stays
+    [0.5, 0.5]
+
+    References
+    ----------
+    Farajtabar, Azizan, Mott and Li (2020), "Orthogonal gradient descent for continual learning", AISTATS.
     """
 
     step: float | Sequence[float] | Callable[[int], float] = 1.0
     tolerance: float = 1e-9
 
-    summary = "gradient steps kept orthogonal to all earlier samples; old answers never move"
+    summary = "gradient steps orthogonal to all earlier samples; earlier predictions never change"
     cost = "4dr + dc, r directions seen"
     memory = "dr + dc"
 

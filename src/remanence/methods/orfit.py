@@ -3,8 +3,8 @@
     x̄ = x − U Uᵀx,    W ← W + x̄ (y − xᵀW)/‖x̄‖²                                (O1)
     U ← the `rank` strongest directions of [U diag(s), x]                      (O2)   incremental SVD
 
-With `rank=None` nothing is ever dropped and it is ICL. With a bound, the weakest direction is let go when a new one
-needs room: the answers that leaned on it may move.
+With `rank=None` no direction is dropped and it is ICL. With a bound, a new direction replaces the weakest one, and
+predictions that depend on that one may change.
 """
 
 from dataclasses import dataclass
@@ -32,14 +32,27 @@ class ORFitState:
 
 @dataclass(frozen=True, slots=True)
 class ORFit(Method[ORFitState]):
-    """Solves each new sample exactly, with at most `rank` directions remembered.
+    """Orthogonal recursive fitting: fits each new sample exactly, and remembers at most `rank` directions.
 
     Parameters
     ----------
-    rank : int or None
+    rank : int or None, default=None
         How many directions to keep, the strongest ones. None keeps all, and is ICL.
-    tolerance : float
-        A sample counts as decided by the past when less than this share of it points in a new direction.
+    tolerance : float, default=1e-9
+        A sample counts as fixed by earlier ones when less than this share of its length is in a new direction.
+
+    Examples
+    --------
+    >>> import numpy as np, remanence as rm
+    >>> orfit = rm.ORFit(rank=2)
+    >>> state = orfit.update(orfit.init(features=3, outputs=1), np.eye(3), np.array([[1.0], [2.0], [3.0]]))
+    >>> orfit.weights(state).ravel().tolist()
+    [1.0, 2.0, 3.0]
+
+    References
+    ----------
+    Min, Ahn and Azizan (2022), "One-pass learning via bridging orthogonal gradient descent and recursive
+    least-squares", CDC.
     """
 
     rank: int | None = None

@@ -19,9 +19,12 @@ from remanence.errors import NumericalError
 from remanence.memory.lost import ROUNDING
 from remanence.memory.root import Root, sums_of_squares
 
-PROMISED = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-1}  # bounds; the truth is mostly below a hundredth
-LARGE = 1e6  # how many times larger than all before rows may be without a word
-TOLD = 64.0  # an output has something left when it is more than this many times what rounding may have left of it
+PROMISED = {
+    np.dtype(np.float64): 1e-6,
+    np.dtype(np.float32): 1e-1,
+}  # bounds; the true error is mostly below a hundredth
+LARGE = 1e6  # how many times larger than all before rows may be without a warning
+SIGNIFICANT = 64.0  # an energy counts as data where it is more than this many times a possible rounding error
 
 
 def precision_loss(posterior: Root, lost: Array) -> float:
@@ -32,10 +35,10 @@ def precision_loss(posterior: Root, lost: Array) -> float:
     if not q < 1:
         return max(q**2, 1.0)
     left = sums_of_squares(posterior.target) + posterior.rest
-    told = left > TOLD * targets**2
+    significant = left > SIGNIFICANT * targets**2
     size = np.sqrt(left)
-    if told.any():
-        size[~told] = size[told].min()  # an output of which nothing is left, beside others
+    if significant.any():
+        size[~significant] = size[significant].min()  # an output of which nothing is left, beside others
     else:  # all targets that are left are zero: relative to what they were before the removals
         size[:] = targets / np.sqrt(ROUNDING * float(np.finfo(posterior.dtype).eps))
     errors = q * (np.sqrt(sums_of_squares(features[:, None] * posterior.solve())) + targets) / (1 - q**2)
@@ -63,7 +66,7 @@ def usual_energy(data: Root, prior: float) -> tuple[float, float]:
 def warn_of_large_rows(data: Root, X: Array, Y: Array, prior: float) -> None:
     """Warn of rows that, once folded in, can hardly be taken out again: much larger than all rows before.
 
-    Where less than the prior, or than rounding, was known of a column, there is nothing to lose.
+    Where less than the prior, or than rounding, was known of a column, no digits can be lost.
     """
     new = np.append(sums_of_squares(X), sums_of_squares(Y))
     d = len(data.factor)
@@ -72,10 +75,10 @@ def warn_of_large_rows(data: Root, X: Array, Y: Array, prior: float) -> None:
     features = suspect[suspect < d]
     seen[features] = sums_of_squares(data.factor[:, features])
     floor = np.append(np.full(d, prior), np.zeros(len(new) - d))
-    told = (seen > np.finfo(float).eps * seen[:d].max()) | (np.arange(len(new)) >= d) & (seen > 0)
+    significant = (seen > np.finfo(float).eps * seen[:d].max()) | (np.arange(len(new)) >= d) & (seen > 0)
     if data.lost is not None:
-        told &= seen > TOLD * data.lost**2
-    suspect = suspect[told[suspect] & (new[suspect] > LARGE**2 * (seen + floor)[suspect])]
+        significant &= seen > SIGNIFICANT * data.lost**2
+    suspect = suspect[significant[suspect] & (new[suspect] > LARGE**2 * (seen + floor)[suspect])]
     if len(suspect):
         times = float(np.sqrt((new[suspect] / seen[suspect]).max()))
         warnings.warn(

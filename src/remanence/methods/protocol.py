@@ -1,4 +1,4 @@
-"""What every method can do: settings are a frozen value, what was learned is another, and updates are pure.
+"""The interface of every linear method: settings are one frozen value, what was learned another, updates are pure.
 
 state = method.init(features, outputs, start)
 state = method.update(state, X, Y)             rows in time order; cutting them elsewhere changes nothing
@@ -21,22 +21,51 @@ State = TypeVar("State")
 
 
 class Method(ABC, Generic[State]):
-    """A linear method: settings plus a memory of what it learned."""
+    """Base class of the linear methods: settings, and functions of a state that holds what was learned.
+
+    A method is a frozen dataclass of settings. `init` makes a state; `update` and `track` return a new state and leave
+    the old one as it was; `weights` and `predict` read it.
+    """
 
     __slots__ = ()
 
     summary: ClassVar[str]  # one line: what it is
-    cost: ClassVar[str]  # arithmetic a sample, d features, c outputs
+    cost: ClassVar[str]  # operations per sample; d features, c outputs
     memory: ClassVar[str]  # numbers kept
     task_per_update: ClassVar[bool] = False  # an update is a task of its own, so that cutting a block matters
 
     @abstractmethod
     def init(self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64) -> State:
-        """A state that has learned nothing; `start` is a pre-trained model (features, outputs), default 0."""
+        """A state that has learned nothing.
+
+        Parameters
+        ----------
+        features, outputs : int
+            d and c.
+        start : array (d, c), optional
+            θ⁰, a pre-trained model to begin from; 0 by default.
+        dtype : float64 or float32
+            The precision of the state.
+        """
 
     @abstractmethod
     def track(self, state: State, X: Any, Y: Any, donate: bool = False) -> tuple[State, Array]:
-        """Learn rows X (n, d), Y (n, c); also the error of every row before it was learned, (n, c)."""
+        """Learn rows, and report the error of each before it was learned.
+
+        Parameters
+        ----------
+        state : State
+        X, Y : array (n, d), array (n, c)
+            Samples in time order.
+        donate : bool
+            See `update`.
+
+        Returns
+        -------
+        state : State
+        errors : array (n, c)
+            y − Wᵀx of every row, with the weights W before that row.
+        """
 
     @abstractmethod
     def weights(self, state: State) -> Array:
@@ -55,16 +84,31 @@ class Method(ABC, Generic[State]):
         return structure(state) == structure(self.init(1, 1))
 
     def settled(self, state: State) -> State:
-        """The same state without pending rows, which files do not hold."""
+        """The same state without pending rows, which a file must not hold."""
         return state
 
     def update(self, state: State, X: Any, Y: Any, donate: bool = False) -> State:
-        """Learn rows X (n, d), Y (n, c); `donate` gives the old state's memory away and changes no number."""
+        """Learn rows.
+
+        Parameters
+        ----------
+        state : State
+        X, Y : array (n, d), array (n, c)
+            Samples in time order; learning them in several calls gives the same up to rounding.
+        donate : bool
+            True permits the method to reuse the arrays of `state` for the result; `state` must not be used
+            afterwards. The result is the same. RLS makes use of it, and then needs no second copy of its d × d
+            factor; methods whose states are small ignore it.
+
+        Returns
+        -------
+        state : State
+        """
         return self.track(state, X, Y, donate)[0]
 
     @quiet
     def predict(self, state: State, X: Any) -> Array:
-        """X @ W."""
+        """The predictions X @ W (n, c) at rows X (n, d)."""
         W = self.weights(state)
         X = check_rows(X, len(W), W.dtype)
         with unforked:

@@ -45,19 +45,20 @@ schedules = lru_cache(maxsize=256)(WeightSchedule)  # live rows ask for it sever
 
 @dataclass(frozen=True, slots=True)
 class RLS(SoftMethod[RLSState | ExactState]):
-    """Least squares over every sample so far, exact at every moment.
+    """Recursive least squares: after every row the ridge solution over all rows so far, by orthogonal rotations.
 
-    With `forget=1` the order of samples is free, and what was learned can be changed: `remove`, `merge`, `with_ridge`.
+    With `forget=1` the order of the rows does not matter, and what was learned can be changed: `remove`, `merge`,
+    `with_ridge`. States are values; `update` and `track` return a new one.
 
     Parameters
     ----------
-    ridge : float or "auto"
-        λ: how strongly the weights are drawn to the start. "auto" takes the one of largest evidence whenever asked.
-    forget : float
-        β: 1 keeps all samples alike, below 1 old ones fade, above 1 they weigh more than new ones, and 0 demands that
-        every sample is met exactly (a contradiction is refused).
-    floor : float
-        A part of the prior that never fades: with `forget` below 1 the prior weighs max(λβᵗ, floor).
+    ridge : float or "auto", default=1.0
+        λ: the weight of ‖W − start‖² beside the squared errors. "auto" chooses the one of largest evidence when asked.
+    forget : float, default=1.0
+        β: 1 gives all samples the same weight; below 1 the weight of old ones decays; above 1 they weigh more than new
+        ones; 0 requires that every sample is met exactly, and contradicting ones raise InputError.
+    floor : float, default=0.0
+        With `forget` below 1 the prior weighs max(λβᵗ, floor), so that a part of it never decays.
 
     Examples
     --------
@@ -70,6 +71,13 @@ class RLS(SoftMethod[RLSState | ExactState]):
     >>> without = rls.remove(state, X[:1], Y[:1])
     >>> rls.weights(without).ravel().round(6).tolist()
     [0.0, 1.0, 1.5]
+
+    References
+    ----------
+    Sayed (2008), "Adaptive Filters", Wiley: the square-root forms of the filter.
+    Zhuang et al. (2022), "ACIL: analytic class-incremental learning with absolute memorization and privacy protection",
+    NeurIPS: as a classifier.
+    MacKay (1992), "Bayesian interpolation", Neural Computation: the evidence.
     """
 
     ridge: float | Literal["auto"] = 1.0
