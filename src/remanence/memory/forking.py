@@ -1,4 +1,4 @@
-"""Products that a fork waits for.
+"""Keep the process from forking during BLAS products.
 
 NumPy lets other Python threads run while BLAS multiplies, so that one of them may fork meanwhile; OpenBLAS has a lock
 of its own, which the child then finds closed for ever. Products that are made while answering and learning live rows

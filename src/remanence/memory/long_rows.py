@@ -1,8 +1,8 @@
 """The strongest directions of rows that are much longer than they are many, by matrix products alone.
 
-    A Aᵀ = P diag(s²) Pᵀ,    B = Pᵀ A / s                   (W1)   where s is not too faint: squares lose digits
-    B ← (3I − BBᵀ)/2 B                                      (W2)   until orthonormal to rounding; the span stays
-    A ← A − (A Bᵀ)B, and again from the top                 (W3)   what the squares could not see, on its own scale
+    A Aᵀ = P diag(s²) Pᵀ,    B = Pᵀ A / s                   (W1)   where s is not too small: squares lose digits
+    B ← (3I − BBᵀ)/2 B                                      (W2)   until orthonormal to rounding; same span
+    A ← A − (A Bᵀ)B, and again from the top                 (W3)   what was lost in the squares, on its own scale
 
 A QR of such rows goes column by column and is many times slower. Everything is kept row by row: B is the basis's
 transpose.
@@ -16,7 +16,7 @@ from remanence.arrays import Array
 from remanence.memory.truncated_svd import Spectrum
 
 LONG = 4  # times longer than they are many
-SEEN = 1e-4  # directions fainter than this part of the strongest are left to the next round
+RESOLVED = 1e-4  # directions weaker than this share of the strongest are left to the next round
 
 
 def absorbed_rows(spectrum: Spectrum, X: Array, rank: int) -> Spectrum:
@@ -26,12 +26,12 @@ def absorbed_rows(spectrum: Spectrum, X: Array, rank: int) -> Spectrum:
         return replace(found, basis=orthonormal_rows(np.ascontiguousarray(found.basis.T)).T)
     A = np.concatenate([spectrum.rows(), X])
     B, strengths = np.zeros((0, X.shape[1])), np.zeros(0)
-    faint = len(A) * float(np.finfo(A.dtype).eps) * float(np.linalg.norm(A))
-    room, lost = min(rank, len(A)), 0.0
-    while room:
+    floor = len(A) * float(np.finfo(A.dtype).eps) * float(np.linalg.norm(A))
+    missing, lost = min(rank, len(A)), 0.0
+    while missing:
         squares, P = np.linalg.eigh(A @ A.T)
         strength, P = np.sqrt(np.maximum(squares[::-1], 0)), P[:, ::-1]
-        kept = min(room, int((strength > max(SEEN * strength[0], faint)).sum()))
+        kept = min(missing, int((strength > max(RESOLVED * strength[0], floor)).sum()))
         lost = float((strength[kept:] ** 2).sum())
         if not kept:
             break
@@ -39,8 +39,8 @@ def absorbed_rows(spectrum: Spectrum, X: Array, rank: int) -> Spectrum:
         if len(B):
             new -= (new @ B.T) @ B
         new = orthonormal_rows(new)
-        room -= kept
-        if room:
+        missing -= kept
+        if missing:
             A = A - (A @ new.T) @ new  # (W3)
         B, strengths = np.concatenate([B, new]) if len(B) else new, np.concatenate([strengths, strength[:kept]])
     none = np.zeros((len(strengths), 0))

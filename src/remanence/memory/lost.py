@@ -1,4 +1,4 @@
-"""What removals have taken from the digits of a root: kept with it, so that it can be said, and refused, at any time.
+"""Bounds of the rounding errors that removals left in a root, kept with it so that they can be reported and limited.
 
 A sum over the rows, an entry of RᵀR or Rᵀz, keeps the rounding errors it had before rows were taken out of it:
 

@@ -1,4 +1,4 @@
-"""Soft memory of weighted rows, as a square root: nothing is ever squared, so nothing is lost to squaring.
+"""Square-root information of weighted rows: the data are never squared, so no digits are lost to squaring.
 
     RᵀR = Σ wᵢ xᵢxᵢᵀ      Rᵀz = Σ wᵢ xᵢyᵢᵀ      ρ = min over W of Σ wᵢ ‖yᵢ − Wᵀxᵢ‖²      (R1)
     [R; √w X] = Q [R'; 0]     [R' z'; 0 r] = Qᵀ [R z; √w X √w Y]     ρ' = ρ + ‖r‖²          (R2)
@@ -43,7 +43,7 @@ def chunk(features: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Square-root information of rows: what a least-squares fit needs to know of them, and nothing else."""
+    """Square-root information of rows: what a least-squares fit needs to know of them."""
 
     factor: Array  # (d, d) R, upper triangular, column-major
     target: Array  # (d, c) z, column-major
@@ -72,7 +72,7 @@ class Root:
     ) -> "Root":
         """With the rows X (n, d), Y (n, c) folded in; old rows lose weight by `decay`, new ones have `weights`.
 
-        `scratch`: X and Y are ours to overwrite, which saves a copy where they are column-major.
+        `scratch`: X and Y may be overwritten, which saves a copy where they are column-major.
         """
         root = self if donate else self.copy()
         factor, target = root.factor, root.target
@@ -88,8 +88,8 @@ class Root:
             return Root(factor, target, rest + _eliminate(factor, target, X, Y, 0), lost=lost)
         for i in range(0, len(X), size):
             part = slice(i, i + size)
-            rows, aims = (column_major(V[part], None if scale is None else scale[part]) for V in (X, Y))
-            rest = rest + _eliminate(factor, target, rows, aims, 0)  # (R2)
+            rows, targets = (column_major(V[part], None if scale is None else scale[part]) for V in (X, Y))
+            rest = rest + _eliminate(factor, target, rows, targets, 0)  # (R2)
         return Root(factor, target, rest, lost=lost)
 
     def merged(self, other: "Root", donate: bool = False) -> "Root":
@@ -234,12 +234,12 @@ def column_major(V: Array, scale: Array | None) -> Array:
     return copy
 
 
-def _eliminate(factor: Array, target: Array, rows: Array, aims: Array, triangle: int) -> Array:
-    """Rotate `rows` into `factor` in place; returns the squared part of `aims` that no weights explain."""
+def _eliminate(factor: Array, target: Array, rows: Array, targets: Array, triangle: int) -> Array:
+    """Rotate `rows` into `factor` in place; returns the squared part of `targets` that no weights explain."""
     tpqrt, tpmqrt, _ = lapack(factor.dtype.char)
     with one_thread:
         R, V, T, _ = tpqrt(triangle, _block(len(factor), len(rows)), factor, rows, overwrite_a=1, overwrite_b=1)
-        z, r, _ = tpmqrt(triangle, V, T, target, aims, side="L", trans="T", overwrite_a=1, overwrite_b=1)
+        z, r, _ = tpmqrt(triangle, V, T, target, targets, side="L", trans="T", overwrite_a=1, overwrite_b=1)
     if R is not factor:  # LAPACK worked on a copy: an array of ours was not column-major
         factor[:], target[:] = R, z
     return sums_of_squares(r)
@@ -255,26 +255,26 @@ def removed(root: Root, X: Array, Y: Array) -> Root:
     energies = root.energies()
     unseen = energies[:d] == 0
     if X[:, unseen].any():
-        raise _refusal()
+        raise _not_learned()
     lost = after_removal(root.lost, energies, eps)
     squares, forgiven = lost**2, lost[d:] ** 2
-    for room in (None, ROUNDING * eps * energies[:d], lost[:d] ** 2):
+    for allowance in (None, ROUNDING * eps * energies[:d], lost[:d] ** 2):
         before = root
-        if room is not None:
-            diagonal = np.sqrt(np.where(unseen, room.max(initial=0.0), room))
+        if allowance is not None:
+            diagonal = np.sqrt(np.where(unseen, allowance.max(initial=0.0), allowance))
             before = _diagonal(diagonal, root).merged(root, donate=True)
         found = _downdated(before, X, Y, forgiven)
         if found is not None:
             left, slack = found
             squares += 4 * slack * np.append(sums_of_squares(X), sums_of_squares(Y))  # (not independent: generously)
-            if room is not None:
+            if allowance is not None:
                 left.factor[:, unseen] = 0
-                squares[:d] += room
+                squares[:d] += allowance
             return replace(left, lost=np.sqrt(squares))
-    raise _refusal()
+    raise _not_learned()
 
 
-def _refusal() -> InputError:
+def _not_learned() -> InputError:
     return InputError(
         "these rows cannot all have been learned before: taking them out would leave less than nothing; "
         "pass exactly the rows and targets that were learned, with the same weights"
@@ -304,8 +304,8 @@ def _downdated(root: Root, X: Array, Y: Array, rounding: Array) -> tuple[Root, f
         return None
     S, alpha, slack = completed
     zeta = solve_triangular(alpha, Y - S.T @ root.target, lower=True)
-    taken, known = sums_of_squares(zeta), root.rest + sums_of_squares(root.target)
-    rest, forgiven = root.rest - taken, (max(1e3 * eps, 1e-9) + slack) * known + rounding
+    taken, energy = sums_of_squares(zeta), root.rest + sums_of_squares(root.target)
+    rest, forgiven = root.rest - taken, (max(1e3 * eps, 1e-9) + slack) * energy + rounding
     if (rest < -forgiven).any():  # rows that hold nearly all of a direction: rounding in I − SᵀS is much of α
         inverse = solve_triangular(alpha, np.eye(n, dtype=root.dtype), lower=True)
         if (rest < -forgiven - ROUNDING * eps * float(sums_of_squares(inverse).sum()) * taken).any():

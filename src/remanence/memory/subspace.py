@@ -83,7 +83,7 @@ class Subspace:
         return self._joined(left[:, : min(kept, self.features - self.rank)]) if kept else self
 
     def _joined(self, V: Any) -> "Subspace":
-        """With orthonormal columns that are new up to rounding; a faint one may have picked up old directions (S1)."""
+        """With orthonormal columns that are new up to rounding; a small one may contain old directions (S1)."""
         xp = namespace(V)
         for _ in range(2):
             V = self.away(V)

@@ -1,4 +1,4 @@
-"""Soft memory of bounded size: the strongest directions of all rows so far, by incremental SVD.
+"""Truncated singular value decomposition of all rows so far, updated incrementally: soft memory of bounded rank.
 
     [diag(s) Vᵀ; X] = P diag(s') V'ᵀ,   [z; Y] → Pᵀ[z; Y],   cut to the r strongest                            (L)
 
@@ -17,7 +17,7 @@ from remanence.memory.root import sums_of_squares, take_outputs
 
 @dataclass(frozen=True, slots=True)
 class Spectrum:
-    """The leading singular directions of all rows seen, their strengths, and what they were told to answer."""
+    """The leading singular directions of all rows seen, their singular values, and the rotated targets."""
 
     basis: Annotated[Array, "d r unit"]  # V, orthonormal
     strength: Annotated[Array, "r squarable"]  # s, falling
