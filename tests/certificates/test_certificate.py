@@ -52,11 +52,11 @@ def test_what_does_not_apply_neither_holds_nor_fails_and_says_why():
 
 
 def test_it_reads_as_a_sentence_and_each_kind_in_its_own_way():
-    assert str(made()) == "A is B (Theorem 0): holds, off by 1.0e-16, rounding may do 1.0e-15; cond 3"
-    assert "FAILS, off by" in str(made(1.0))
+    assert str(made()) == "A is B (Theorem 0): holds, error 1.0e-16, rounding allows 1.0e-15; cond 3"
+    assert "FAILS, error" in str(made(1.0))
     assert "0.5 ≤ 0.75" in str(made(0.5, 0.75, kind="bound"))
     assert "0.9 is not within 0.75" in str(made(0.9, 0.75, kind="bound"))
-    assert "from what is expected, chance may do 2.00e-01" in str(made(0.1, 0.2, kind="statistical"))
+    assert "from the expected value, chance allows 2.00e-01" in str(made(0.1, 0.2, kind="statistical"))
 
 
 def test_it_is_frozen_and_survives_json():

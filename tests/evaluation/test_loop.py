@@ -216,7 +216,7 @@ def test_small_tasks_are_asked_together_and_a_large_one_is_not_copied():
         (Kaczmarz(), linear(2, 2), {"loss": "huber"}, "squared"),
         (LastMeans(), linear(2, 2), {}, "argmax"),
         (LastMeans(), [Task("a", np.eye(2), ["a", "b"])], {"loss": "squared"}, "zero_one"),
-        (LastMeans(), [Task("a", np.eye(2), [0, 1]), Task("b", np.eye(2), ["a", "b"])], {}, "numeric"),
+        (LastMeans(), [Task("a", np.eye(2), [0, 1]), Task("b", np.eye(2), ["a", "b"])], {}, "numbers as labels"),
     ],
 )
 def test_bad_use_is_refused_with_advice(learner, stream, settings, message):

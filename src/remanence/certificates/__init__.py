@@ -1,8 +1,9 @@
-"""Every theorem of the paper as a function that returns its evidence; the same functions certify a run of yours.
+"""Claims of the paper as functions that return numerical evidence, and certificates for runs of the user's own.
 
-verify       every claim on hard and random data        catalogue    the list of claims
-certify      what is guaranteed for a learner and a stream of your own
-draw_map     the map of methods, with the error measured on every line
+verify       check every claim on hard and random data
+catalogue    the list of claims
+certify      check which guarantees hold for a learner and a stream
+draw_map     the map of methods, with the error measured on every edge
 """
 
 from remanence.certificates.catalogue import Claim, catalogue

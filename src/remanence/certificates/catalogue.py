@@ -1,10 +1,10 @@
-"""The list of claims: one function each, named as the claim, in the room that follows the paper.
+"""The catalogue of claims: one function each, named after the claim, in modules that follow the paper.
 
     @claim("ICL reaches the minimum-norm solution", source="Theorem 5", instances=consistent, edge=("ICL", "Min-Norm"))
     def icl_reaches_the_minimum_norm_solution(X, Y, method=ICL()) -> Evidence: ...
 
-A check takes plain data and, with a default, the method it examines, so that a damaged one can be handed in. It returns
-its evidence; the decorator turns that into a certificate with the words of the claim.
+A check takes plain data and, with a default, the method it examines, so that tests can pass a damaged one. It returns
+its evidence; the decorator turns that into a certificate with the statement of the claim.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ from remanence.errors import MissingDependency, NumericalError
 P = ParamSpec("P")
 Instances = Callable[[np.random.Generator], Iterable[dict[str, Any]]]  # hard ones first, then random ones without end
 
-# In the order of the paper: a module of claims, and the shelf it stands on.
+# In the order of the paper: a module of claims, and the package it is in.
 SHELVES = {
     "metrics": "linear",
     "lms": "linear",
@@ -55,7 +55,33 @@ _CLAIMS: dict[str, "Claim"] = {}
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement of the paper (or one that completes it), with the function that checks it and what to try it on."""
+    """A statement of the paper, or one that completes it, with the function that checks it and data to check it on.
+
+    Parameters
+    ----------
+    name, statement, source : str
+        Name of the check, the statement, and where it is in the paper.
+    kind : "identity", "bound" or "statistical"
+        As in Certificate.
+    room : str
+        The module of the claim.
+    edge : tuple of str, optional
+        The edge of the map of methods that it checks.
+    conditions : tuple of str
+    check : callable
+        Takes a data set as keyword arguments and returns a Certificate.
+    instances : callable
+        Takes a numpy Generator and yields data sets, hard ones first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> claim = next(c for c in rm.certificates.catalogue() if c.name == "icl_is_the_minimum_norm_solution")
+    >>> data = next(iter(claim.instances(np.random.default_rng(0))))
+    >>> claim.check(**data).holds
+    True
+    """
 
     name: str
     statement: str
@@ -91,8 +117,8 @@ def claim(
         def certified(*args: P.args, **kwargs: P.kwargs) -> Certificate:
             try:
                 found = check(*args, **kwargs)
-            except (NumericalError, np.linalg.LinAlgError) as problem:  # what gives no number does not hold
-                found = Evidence(float("nan"), float("nan"), (f"gave no number: {problem}",))
+            except (NumericalError, np.linalg.LinAlgError) as problem:  # a check without a result does not hold
+                found = Evidence(float("nan"), float("nan"), (f"gave no result: {problem}",))
             given = (*conditions, *found.conditions)
             return Certificate(statement, source, given, found.measured, found.allowed, kind, name, found.unmet)
 
@@ -104,7 +130,18 @@ def claim(
 
 
 def catalogue() -> tuple[Claim, ...]:
-    """Every claim, in the order of the paper; modules that need an extra are left out where it is not installed."""
+    """Every claim, in the order of the paper; modules that need an extra are left out where it is not installed.
+
+    Returns
+    -------
+    tuple of Claim
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> len(rm.certificates.catalogue()) > 50
+    True
+    """
     left_out()
     return _in_order(ROOMS)
 
@@ -123,12 +160,12 @@ def _in_order(rooms: Sequence[str]) -> tuple[Claim, ...]:
 
 
 def module_name(room: str) -> str:
-    """The module whose claims these are."""
+    """The full name of a module of claims."""
     return f"remanence.certificates.claims.{SHELVES[room]}.{room}"
 
 
 def left_out() -> dict[str, str]:
-    """The rooms whose claims cannot be checked here, and what they need."""
+    """The modules whose claims cannot be checked here, and what they need."""
     missing = {}
     for room in ROOMS:
         try:

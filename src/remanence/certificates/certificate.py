@@ -1,4 +1,4 @@
-"""A certificate: what a claim says, where it stands, under which conditions, and what was measured on this run.
+"""Certificates: a claim, its source and conditions, what was measured and what is allowed.
 
     u = eps/2,   γ(n) = n u / (1 − n u)                                          (C1)   n roundings in a row
     |computed − exact| ≤ γ(n) κ |exact|                                          (C2)   κ: how much a problem magnifies
@@ -31,17 +31,26 @@ class Certificate:
     Parameters
     ----------
     claim, source : str
-        What is said, and where the paper says it.
+        The statement, and where it is in the paper.
     conditions : tuple of str
-        Under which it was measured.
+        Conditions of the measurement.
     measured, allowed : float
         It holds when the first is at most the second.
     kind : "identity", "bound" or "statistical"
         Equal up to rounding, an inequality, or a mean over seeds within its interval.
     name : str
-        Of the function that checked it.
+        Name of the function that checked it.
     unmet : str
-        The condition that kept it from applying, if one did.
+        The condition that is not met, if the claim does not apply.
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> certificate = rm.certificates.Certificate("ICL reaches the minimum", "Theorem 5", ("cond 2",), 1e-15, 1e-12)
+    >>> certificate.holds, certificate.status
+    (True, 'holds')
+    >>> print(certificate)
+    ICL reaches the minimum (Theorem 5): holds, error 1.0e-15, rounding allows 1.0e-12; cond 2
     """
 
     claim: str
@@ -62,7 +71,7 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether the claim applies and was met; never when a number is NaN."""
+        """Whether the claim applies and measured ≤ allowed; False if either is NaN."""
         return not self.unmet and bool(self.measured <= self.allowed)
 
     @property
@@ -72,7 +81,7 @@ class Certificate:
 
     @property
     def strain(self) -> float:
-        """Measured as a share of what is allowed: at most 1 when it holds, infinite when it is not a number."""
+        """measured / allowed: at most 1 when it holds, infinite when either is NaN."""
         if np.isnan(self.measured) or np.isnan(self.allowed):
             return float("inf")
         if self.allowed > 0:
@@ -80,7 +89,7 @@ class Certificate:
         return 0.0 if self.measured <= self.allowed else float("inf")
 
     def to_dict(self) -> dict[str, Any]:
-        """The certificate as plain JSON; infinity and NaN, which JSON lacks, become text."""
+        """The certificate as a dictionary for JSON; infinity and NaN, which JSON lacks, become text."""
         return {
             "name": self.name,
             "claim": self.claim,
@@ -96,7 +105,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Certificate":
-        """The certificate that `to_dict` wrote down."""
+        """The certificate from a dictionary made by `to_dict`."""
         try:
             texts = (str(data["claim"]), str(data["source"]))
             numbers = (float(data["measured"]), float(data["allowed"]))
@@ -111,9 +120,9 @@ class Certificate:
         verdict = "holds" if self.holds else "FAILS"
         sign = "≤" if self.measured <= self.allowed else "is not within"
         said = {
-            "identity": f"off by {self.measured:.1e}, rounding may do {self.allowed:.1e}",
+            "identity": f"error {self.measured:.1e}, rounding allows {self.allowed:.1e}",
             "bound": f"{self.measured:.3g} {sign} {self.allowed:.3g}",
-            "statistical": f"{self.measured:.2e} from what is expected, chance may do {self.allowed:.2e}",
+            "statistical": f"{self.measured:.2e} from the expected value, chance allows {self.allowed:.2e}",
         }[self.kind]
         return f"{self.claim} ({self.source}): {verdict}, {said}{given}"
 
@@ -129,15 +138,15 @@ class Evidence:
 
 
 def not_applicable(condition: str) -> Evidence:
-    """The evidence of a check that met a case its claim is not about."""
+    """The evidence of a check on data that its claim does not cover."""
     return Evidence(float("nan"), float("nan"), unmet=condition)
 
 
 def rounding(kappa: float, size: float) -> float:
-    """What rounding may do, relative to the exact answer (C2).
+    """The error that rounding may cause, relative to the exact result (C2).
 
-    `kappa` is the condition number of what is computed; `size` counts the operations in a row that one number of the
-    answer goes through, like rows × features. No constant is left to choose.
+    `kappa` is the condition number of what is computed; `size` is the number of consecutive operations behind one
+    number of the result, like rows × features. There is no constant to choose.
     """
     kappa, size = check_number(kappa, "kappa", closed=True), check_number(size, "size", closed=True)
     lost = size * float(np.finfo(float).eps) / 2
@@ -145,7 +154,7 @@ def rounding(kappa: float, size: float) -> float:
 
 
 def likely(operations: float) -> float:
-    """8√n, for `rounding` of long runs: what n roundings in a row come to unless they conspire.
+    """8√n, for `rounding` of long runs: the size of n independent rounding errors.
 
     If they are independent and have no bias, more has a chance below 2 exp(−8²/2), or 3e-14 (Higham and Mary 2019); the
     worst case n would let single precision get away with anything.
@@ -175,9 +184,9 @@ def interval(samples: Array, low: float, high: float, error_rate: float = ERROR_
         raise InputError(f"expected at least two samples of shape (n,), got {samples.shape}")
     if not (samples.min() >= low and samples.max() <= high):
         raise InputError(f"expected samples in [{low:g}, {high:g}], got [{samples.min():g}, {samples.max():g}]")
-    n, surprise = len(samples), np.log(4 / check_number(error_rate, "error_rate", high=1.0))
-    spread = np.sqrt(2 * samples.var(ddof=1) * surprise / n)
-    return float(spread + 7 * (high - low) * surprise / (3 * (n - 1)))
+    n, log_term = len(samples), np.log(4 / check_number(error_rate, "error_rate", high=1.0))
+    spread = np.sqrt(2 * samples.var(ddof=1) * log_term / n)
+    return float(spread + 7 * (high - low) * log_term / (3 * (n - 1)))
 
 
 def _plain(value: float) -> float | str:

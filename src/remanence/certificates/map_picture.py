@@ -1,7 +1,7 @@
-"""The map of methods as a picture in which every line carries the error that was measured on it.
+"""The map of methods as an SVG picture, with the error measured on every edge.
 
-An SVG whose text stays text, on a ground of its own so that it reads on light and dark pages alike, with a title
-and a description for those who do not see it.
+Text stays text, the background is part of the picture so that it is readable on light and dark pages, and a title and
+a description are there for screen readers.
 """
 
 import io
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from remanence.certificates.catalogue import catalogue
+from remanence.certificates.catalogue import catalogue, claims_without_torch
 from remanence.certificates.certificate import Certificate
 from remanence.certificates.method_map import CORNERS, EDGES, NODES, Edge, Place
 from remanence.files import write_atomically
@@ -25,8 +25,11 @@ ACROSS, UPWARDS = 2.0, 1.5  # inches a unit of place
 
 
 def checked_edges(certificates: Iterable[Certificate]) -> dict[Edge, Certificate]:
-    """The certificate that speaks for each line: of several the one under most strain."""
-    edges = {claim.name: claim.edge for claim in catalogue()}
+    """The certificate for each edge: of several the one with the largest measured / allowed."""
+    certificates = list(certificates)
+    edges = {claim.name: claim.edge for claim in claims_without_torch()}
+    if not edges.keys() >= {certificate.name for certificate in certificates}:
+        edges = {claim.name: claim.edge for claim in catalogue()}
     found: dict[Edge, Certificate] = {}
     for certificate in certificates:
         edge = edges.get(certificate.name)
@@ -36,7 +39,29 @@ def checked_edges(certificates: Iterable[Certificate]) -> dict[Edge, Certificate
 
 
 def draw_map(certificates: Iterable[Certificate], path: str | Path) -> None:
-    """Write the map as an SVG file; lines that no certificate speaks for are dashed."""
+    """Write the map of methods as an SVG file; edges without a certificate are dashed.
+
+    Parameters
+    ----------
+    certificates : iterable of Certificate
+        What `verify` returns; certificates of claims without an edge are ignored.
+    path : str or Path
+        The file to write.
+
+    Examples
+    --------
+    >>> import remanence as rm, tempfile, pathlib
+    >>> found = rm.certificates.verify(instances=1, claims=["orfit_is_icl"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "map.svg"
+    ...     rm.certificates.draw_map(found, path)
+    ...     "ORFit and ICL: holds" in path.read_text(encoding="utf-8")
+    True
+
+    References
+    ----------
+    Peng and Vidal (2025), "Mathematics of continual learning", the figure of all methods.
+    """
     found = checked_edges(certificates)
     write_atomically(Path(path), _described(_rendered(found), found).encode())
 

@@ -1,4 +1,4 @@
-"""Try every claim on hard and on random data, and keep the worst case of each."""
+"""Check every claim on hard and on random data, and keep the worst case of each."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -19,21 +19,33 @@ INSTANCES = 20
 def verify(
     seed: int = 0, instances: int = INSTANCES, claims: Iterable[str] | None = None, progress: bool | None = None
 ) -> list[Certificate]:
-    """One certificate a claim: its worst case over at most this many data sets, the hard ones first.
+    """Check claims and return one certificate per claim: the worst case over at most `instances` data sets.
 
-    The data of a claim depend on the seed and on its name alone, so asking for one claim finds what asking for all of
-    them finds.
+    Hard data come first, then random data, which depend on the seed and the name of the claim only: checking one claim
+    alone gives the same certificate as checking all.
 
     Parameters
     ----------
     seed : int
-        Decides the random data.
+        Seed of the random data.
     instances : int
-        At most so many data sets a claim.
+        The largest number of data sets per claim.
     claims : list of str, optional
         Names of claims; all of them if None.
     progress : bool, optional
-        Forces the bar on or off.
+        Show a progress bar; by default on a terminal only.
+
+    Returns
+    -------
+    list of Certificate
+        In the order of the paper.
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> [certificate] = rm.certificates.verify(instances=2, claims=["icl_is_the_minimum_norm_solution"])
+    >>> certificate.holds
+    True
     """
     seed, instances = check_count(seed, "seed", 0), check_count(instances, "instances")
     chosen = _chosen(claims)
@@ -41,10 +53,10 @@ def verify(
 
 
 def worst_case(known: Claim, seed: int, instances: int) -> Certificate:
-    """The certificate that came nearest to its limit, or furthest beyond it; one that applies, if any does."""
+    """The certificate with the largest measured / allowed, among those that apply if any does."""
     rng = np.random.default_rng([seed, crc32(known.name.encode())])
     found = [known.check(**data) for data in islice(known.instances(rng), instances)]
-    assert found, f"{known.name} has no data to be tried on"
+    assert found, f"{known.name} has no data to be checked on"
     return max(found, key=lambda c: (not c.unmet, c.strain))
 
 

@@ -1,4 +1,4 @@
-"""scikit-learn estimators over any method: what most people use; and baselines to compare with."""
+"""scikit-learn estimators around the methods, random features, and baselines to compare with."""
 
 from remanence.estimators.baselines import Finetune, Joint, NearestMean, Replay
 from remanence.estimators.classifier import ContinualClassifier

@@ -1,10 +1,10 @@
-"""What the classifier and the regressor share: a method, its state, an intercept, and frozen features.
+"""Base class of the classifier and the regressor: a method, its state, an intercept and frozen features.
 
-The intercept is a leading column of ones. Methods with a soft memory leave it unpenalised, which is centring done by
-the factorisation itself; for the others it is a feature like any other. Where it is free, any offset may be taken from
-the features without changing the model. Taking the mean of the first block spares single precision its largest numbers.
-If that block was a single row, the offset is that row: so it is moved to the mean of all rows learned whenever rows are
-taken out and before the model is written to a file.
+The intercept is a leading column of ones. Methods with a soft memory leave it unpenalised, so that the factorisation
+does the centring; for the others it is a feature like any other. Where it is unpenalised, any offset can be subtracted
+from the features without changing the model. The mean of the first block is subtracted, which keeps numbers small in
+single precision. If that block was a single row, the offset is that row: so it is moved to the mean of all rows learned
+whenever rows are removed and before the model is written to a file.
 """
 
 from typing import Any, Self
@@ -34,7 +34,11 @@ from remanence.methods.least_squares import SoftMethod
 from remanence.methods.protocol import Method
 from remanence.validation import check_finite, check_memory, check_numbers, check_result, quiet
 
-FORM = ("state_", "method_", "offset_")  # in which form a model is held; another form can be the same model
+FORM = (
+    "state_",
+    "method_",
+    "offset_",
+)  # other values of these can represent the same model
 LARGEST_REPEAT = 1 << 25  # numbers that samples repeated by their weights may take
 
 
@@ -87,7 +91,7 @@ class ContinualEstimator(OneValue):
     # Data
 
     def _check_X(self, X: Any, reset: bool) -> Array:
-        """X as an array of numbers, and this model's names and number of columns if it has none yet."""
+        """X as an array of numbers; with `reset` its column names and number of columns become those of the model."""
         if not reset and self._familiar(X):
             return np.asarray(X)
         check_container(X)
@@ -97,12 +101,12 @@ class ContinualEstimator(OneValue):
             if self.features is None:
                 raise
             raise type(refusal)(
-                f"{refusal}; `features` are handed rows of numbers here: where the encoder takes text or dates, "
-                f"transform them first and teach the result"
+                f"{refusal}; `features` receives rows of numbers here: where the encoder takes text or dates, "
+                f"transform them first and learn the result"
             ) from None
 
     def _familiar(self, X: Any) -> bool:
-        """Whether X is just what this model learned before, so that a full check has nothing to find."""
+        """Whether X has the type, dtype and width of the rows learned before, so that a full check is not needed."""
         return (
             type(X) is np.ndarray
             and X.ndim == 2
@@ -113,13 +117,13 @@ class ContinualEstimator(OneValue):
         )
 
     def _wanted(self) -> dict[str, Any]:
-        """How scikit-learn is to check X; frozen features may want images, or numbers as they come."""
+        """Arguments of scikit-learn's check of X; frozen features may take images, or numbers of any dtype."""
         if self.features is None:
             return {"dtype": self._dtype(), "order": "C"}
         return {"dtype": "numeric", "allow_nd": True}
 
     def _design(self, X: Array, reset: bool = False, recentre: bool = False) -> Array:
-        """X as the method wants it: passed through the frozen features, less the offset, with the column of ones."""
+        """X as the method receives it: encoded by the frozen features, minus the offset, with the column of ones."""
         if self.features is not None:
             X = self._encoded(X, reset)
         check_finite(X, "X" if self.features is None else "the features")
@@ -165,7 +169,7 @@ class ContinualEstimator(OneValue):
         return found
 
     def _named(self, X: Array) -> Any:
-        """X as a table again where features were fitted on one: they know their columns by name."""
+        """X as a DataFrame where the features were fitted on one, because they identify columns by name."""
         known, ours = getattr(self.features_, "feature_names_in_", None), getattr(self, "feature_names_in_", None)
         if known is None or ours is None:
             return X
@@ -192,10 +196,10 @@ class ContinualEstimator(OneValue):
         return np.asarray(weights)
 
     def _updated(self, state: Any, design: Array, targets: Array, weights: Array | None, own: bool) -> Any:
-        """The state with samples learned; a weight of 2 is the same as meeting the sample twice in a row.
+        """The state after learning samples; a weight of 2 is the same as learning the sample twice in a row.
 
-        Only a state of our `own`, that nobody else can have seen, may be written to: a model's state is read by other
-        threads and shared with its copies.
+        With `own`, the state is referenced nowhere else and may be overwritten; the state of a fitted model is read by
+        other threads and shared with its copies.
         """
         method = self._method()
         if isinstance(method, SoftMethod):
@@ -249,7 +253,7 @@ class ContinualEstimator(OneValue):
         return method.init(width, outputs, dtype=self._dtype())
 
     def _now(self) -> Self:
-        """This model as it stands, to read from: under the settings as they are, so another ridge takes effect."""
+        """A copy to read from, under the current settings, so that a changed ridge takes effect."""
         attributes = self.__dict__
         now = self._with(attributes.copy())
         if "state_" not in now.__dict__:
@@ -265,7 +269,7 @@ class ContinualEstimator(OneValue):
         return now
 
     def _check_unchanged(self) -> None:
-        """Refuse settings that are not those the state was made with, other than the method's own."""
+        """Raise an InputError if a setting other than the method's differs from when the state was made."""
         check_bool(self.fit_intercept, "fit_intercept")
         for name, same in (
             ("fit_intercept", bool(self.fit_intercept) == ("offset_" in self.__dict__)),
@@ -316,7 +320,7 @@ class ContinualEstimator(OneValue):
             self.state_, self.offset_ = method.shifted(self.state_, self.offset_ - offset), offset
 
     def _remove(self, design: Array, targets: Array, weights: Array | None, accept_loss: bool) -> None:
-        """Take rows out of the state; no array may keep a trace of them."""
+        """Remove rows from the state; no array may keep a trace of them."""
         method = self._soft("unlearn")
         self.state_ = method.remove(self.state_, weighted(design, weights), weighted(targets, weights), accept_loss)
         self.n_seen_ -= len(targets)

@@ -1,9 +1,9 @@
-"""What a continual learner must be compared with: forgetting, rehearsing, class means, and training on everything.
+"""Baselines for continual learning: fine-tuning, replay, nearest class mean and joint training.
 
     W ← W − γ/m · mean of x (p − onehot(y))ᵀ over a mini-batch,    p = softmax(Wᵀx),    m = mean ‖x‖²      (B1)
     μ ← μ + Σ (x − μ) / n                                                                                 (B2)
 
-`Finetune` and `Replay` descend by (B1), `NearestMean` keeps (B2), `Joint` keeps all rows and starts again every time.
+`Finetune` and `Replay` use (B1), `NearestMean` uses (B2), `Joint` keeps all rows and trains on all of them every time.
 """
 
 from abc import ABC, abstractmethod
@@ -32,13 +32,23 @@ LARGEST_BATCH = 1 << 20  # rows; as many are drawn beside them
 
 
 class _Baseline(ClassifierMixin, OneValue, ABC):  # type: ignore[misc]
-    """A classifier whose labels grow; what is below it says how it learns and how it answers."""
+    """A classifier whose classes grow; subclasses define how it learns and predicts."""
 
     classes_: Array
     n_seen_: int
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Forget everything and learn these rows."""
+        """Forget everything and learn these rows.
+
+        Parameters
+        ----------
+        X : array (n, d)
+        y : array (n,)
+
+        Returns
+        -------
+        self
+        """
         return self._taught(X, y, None, anew=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -50,13 +60,13 @@ class _Baseline(ClassifierMixin, OneValue, ABC):  # type: ignore[misc]
 
     @quiet
     def predict(self, X: Any) -> Array:
-        """The label of every row."""
+        """The label of every row, (n,)."""
         now = self._draft()
         rows = now._asked(X)
         return np.asarray(now.classes_[now._answers(rows)])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows whose label is right."""
+        """The accuracy on rows X with labels y."""
         return float(refused_as_input_error(super().score, X, y, sample_weight))
 
     @abstractmethod
@@ -100,7 +110,7 @@ class _Baseline(ClassifierMixin, OneValue, ABC):  # type: ignore[misc]
 
 
 class _Scoring(_Baseline, ABC):
-    """A baseline that has a score for every class and answers with the highest."""
+    """A baseline that predicts the class with the highest score."""
 
     @quiet
     def decision_function(self, X: Any) -> Array:
@@ -123,10 +133,10 @@ class _Scoring(_Baseline, ABC):
 
 
 class _Softmax(_Scoring, ABC):
-    """A linear softmax model that descends by mini-batches, with rows of the past beside each if there are any.
+    """A linear softmax model trained by SGD, with rows of the past in each mini-batch if there are any.
 
-    Rows are centred at the mean of the first block, without which descent crawls on pixels and relu features. `step` is
-    in units of 1/mean ‖x‖², so that one default serves features of any scale; below 4 it cannot diverge.
+    Rows are centred at the mean of the first block, without which SGD is slow on pixels and relu features. `step` is in
+    units of 1/mean ‖x‖², so that one default fits features of any scale; below 4 it cannot diverge.
     """
 
     step: float
@@ -177,16 +187,27 @@ class _Softmax(_Scoring, ABC):
 
 
 class Finetune(_Softmax):
-    """Naive fine-tuning: a linear softmax model trained by SGD on each block alone; it forgets what it is not shown.
+    """Fine-tuning: a linear softmax model trained by SGD on each block alone, which forgets earlier blocks.
 
     Parameters
     ----------
     step : float
         In units of 1/mean ‖x‖²; below 4 it cannot diverge.
     epochs, batch : int
-        Each `partial_fit` makes so many passes, in mini-batches of so many rows.
+        Passes over the rows in each `partial_fit`, and rows per mini-batch.
     seed : int
-        Decides the order of rows.
+        Seed of the order of rows.
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> matrix = rm.evaluate(rm.Finetune(epochs=5), rm.streams.digits(tasks=5))
+    >>> rm.metrics.forgetting(matrix) > 0.5
+    True
+
+    References
+    ----------
+    McCloskey and Cohen (1989), "Catastrophic interference in connectionist networks".
     """
 
     def __init__(self, step: float = 2.0, epochs: int = 20, batch: int = 32, seed: int = 0) -> None:
@@ -197,16 +218,29 @@ class Finetune(_Softmax):
 
 
 class Replay(_Softmax):
-    """Fine-tuning that rehearses: beside every mini-batch as many rows drawn from a reservoir of `memory` past ones.
+    """Fine-tuning with replay: every mini-batch is joined by as many rows from a reservoir of `memory` past rows.
 
     The reservoir is a uniform sample of all rows seen before this call, whatever their number (algorithm R).
 
     Parameters
     ----------
     memory : int
-        How many rows are kept.
+        The number of rows kept.
     step, epochs, batch, seed
         As in Finetune.
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> stream = rm.streams.digits(tasks=5)
+    >>> replay, finetune = (rm.evaluate(learner, stream) for learner in (rm.Replay(epochs=5), rm.Finetune(epochs=5)))
+    >>> rm.metrics.forgetting(replay) < rm.metrics.forgetting(finetune)
+    True
+
+    References
+    ----------
+    Robins (1995), "Catastrophic forgetting, rehearsal and pseudorehearsal".
+    Vitter (1985), "Random sampling with a reservoir" (algorithm R).
     """
 
     memory_rows_: Array  # (≤ memory, d)
@@ -234,7 +268,20 @@ class Replay(_Softmax):
 
 
 class NearestMean(_Scoring):
-    """The class whose mean is nearest (Euclidean); the running means are exact, so the order of rows is free."""
+    """Nearest class mean in Euclidean distance; the running means are exact, so the order of rows does not matter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> model = rm.NearestMean().partial_fit(np.array([[0.0], [2.0]]), [0, 0]).partial_fit(np.array([[5.0]]), [1])
+    >>> model.predict(np.array([[2.0], [4.0]])).tolist()
+    [0, 1]
+
+    References
+    ----------
+    Mensink et al. (2013), "Distance-based image classification: generalizing to new classes at near-zero cost".
+    """
 
     means_: Array  # (c, d)
     counts_: Array  # (c,)
@@ -268,12 +315,19 @@ def _scores_available(joint: "Joint") -> bool:
 
 
 class Joint(_Baseline):
-    """The ceiling: keep every row and train `estimator` on all of them anew at each call.
+    """Joint training, the upper bound: keep all rows and train `estimator` on all of them at each call.
 
     Parameters
     ----------
     estimator : classifier, optional
-        By default scikit-learn's RidgeClassifier(alpha=1.0). A single class is answered without asking it.
+        By default scikit-learn's RidgeClassifier(alpha=1.0). It is not used while there is a single class.
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> matrix = rm.evaluate(rm.Joint(), rm.streams.digits(tasks=5))
+    >>> rm.metrics.average(matrix) < 0.1
+    True
     """
 
     rows_: Array

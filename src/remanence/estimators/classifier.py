@@ -1,8 +1,7 @@
-"""A classifier that never starts over: classes, samples and whole sites join it, and samples can leave it.
+"""A linear classifier that learns incrementally: new samples, new classes, merging and unlearning.
 
-With RLS it is D-RLS: least squares on one-hot labels, where a class that is new has been zero all along, so that
-teaching it class by class gives the classifier that training on everything at once would have given. With LMS it is
-Adaline.
+With RLS it is D-RLS: least squares on one-hot labels. The target of a class is zero for all rows before its first one,
+so learning class by class gives the classifier that training on all rows at once gives. With LMS it is Adaline.
 """
 
 from typing import Any, Self
@@ -22,23 +21,39 @@ from remanence.validation import check_number, check_result, quiet
 
 
 class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[misc]
-    """A linear classifier over any method, whose classes grow with the labels it meets.
+    """Incremental linear classifier around any method, whose classes grow with the labels it meets.
 
     Parameters
     ----------
     method : a method value, default RLS()
         How it learns and what it remembers; `method__ridge` and the like reach its settings.
     fit_intercept : bool
-        Learn an intercept; RLS leaves it unpenalised.
+        Learn an intercept; RLS does not penalise it.
     features : transformer, optional
-        A frozen encoder: anything fitted with `transform`, such as RandomFeatures or rm.deep.Encoder. It is never
-        trained, and a model refuses features from another one.
+        A frozen encoder: any fitted transformer, such as RandomFeatures or rm.deep.Encoder. It is never trained, and a
+        fitted model raises an InputError if it is exchanged.
     class_weight : dict, optional
         Label → weight of its samples, fixed before the first sample (exact; needs RLS).
     prior : "seen" or "uniform"
         With "uniform" the scores are divided by each class's share of the samples seen, as if all classes were equally
         common: a cheap correction of the scores, not a fit with other weights.
     dtype : "float64" or "float32"
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> first, second = rm.streams.digits(tasks=2)
+    >>> model = rm.ContinualClassifier(rm.RLS(ridge=1.0))
+    >>> model = model.partial_fit(first.X, first.Y).partial_fit(second.X, second.Y)
+    >>> model.classes_.tolist()
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    >>> model.score(first.X_test, first.Y_test) > 0.9
+    True
+
+    References
+    ----------
+    Widrow and Hoff (1960), "Adaptive switching circuits" (Adaline).
+    Zhuang et al. (2022), "ACIL: analytic class-incremental learning" (recursive least squares on one-hot labels).
     """
 
     def __init__(
@@ -60,11 +75,36 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
     # Learning
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Start anew and learn these samples."""
+        """Forget everything and learn these samples.
+
+        Parameters
+        ----------
+        X : array (n, d)
+        y : array (n,)
+            Labels: integers, booleans or text.
+        sample_weight : array (n,), optional
+
+        Returns
+        -------
+        self
+        """
         return self._learn(X, y, None, sample_weight, fresh=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn more samples; labels may be new. `classes` announces labels before they come, which nobody has to."""
+        """Learn more samples; labels never met before become new classes.
+
+        Parameters
+        ----------
+        X : array (n, d)
+        y : array (n,)
+        classes : array, optional
+            Labels that become classes before their first row. Never needed; labels outside of it are accepted.
+        sample_weight : array (n,), optional
+
+        Returns
+        -------
+        self
+        """
         return self._learn(X, y, classes, sample_weight, fresh="state_" not in self.__dict__)
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, fresh: bool) -> Self:
@@ -121,29 +161,29 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
         sources[moved], counts[moved] = np.arange(len(moved)), self.class_count_
         return self._method().with_outputs(self.state_, sources), counts
 
-    # Asking
+    # Predicting
 
     def decision_function(self, X: Any) -> Array:
-        """The score of every class, (n, classes); for two classes that of the second over the first, (n,)."""
+        """The score of every class, (n, classes); for two classes the second minus the first, (n,)."""
         scores = self.class_scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict(self, X: Any) -> Array:
-        """The class of the highest score."""
+        """The class with the highest score, (n,)."""
         now = self._now()
         best = now._class_scores(X).argmax(axis=1)
         return np.asarray(now.classes_[best])
 
     def predict_proba(self, X: Any) -> Array:
-        """The scores as a probability: the nearest point of the simplex.
+        """Probabilities (n, classes): the scores projected onto the simplex.
 
         Least squares on one-hot labels estimates the probability of each class given x directly, as a linear function;
-        that estimate can leave [0, 1], and is brought back. It is not fitted to be calibrated.
+        that estimate can leave [0, 1] and is projected. It is not calibrated.
         """
         return nearest_probabilities(self.class_scores(X))
 
     def class_scores(self, X: Any) -> Array:
-        """The score of every class, (n, classes), also where there are two."""
+        """The score of every class, (n, classes), also for two classes."""
         return self._now()._class_scores(X)
 
     @quiet
@@ -156,27 +196,38 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
         return scores
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows whose label is right."""
+        """The accuracy on rows X with labels y."""
         return float(refused_as_input_error(super().score, X, y, sample_weight))
 
     @property
     def coef_(self) -> Array:
-        """(classes, features); for two classes one row, the second over the first."""
+        """(classes, features); for two classes one row, the second minus the first."""
         coefficients, _ = self._now()._split()
         return coefficients[1:] - coefficients[:1] if len(coefficients) == 2 else coefficients
 
     @property
     def intercept_(self) -> Array:
-        """(classes,); for two classes one number, the second over the first."""
+        """(classes,); for two classes one number, the second minus the first."""
         _, intercepts = self._now()._split()
         return intercepts[1:] - intercepts[:1] if len(intercepts) == 2 else intercepts
 
     # Changing
 
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None, accept_loss: bool = False) -> Self:
-        """Become the classifier that never saw these samples; a class without samples is gone.
+        """Remove samples: afterwards the model equals one that never learned them.
 
-        `accept_loss` goes on where digits are lost, see `precision_loss_`.
+        A class that loses its last sample is removed.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            The samples as they were learned.
+        accept_loss : bool
+            Continue where the removal loses digits, see `precision_loss_`.
+
+        Returns
+        -------
+        self
         """
         self._soft("unlearn")
         draft = self._now()
@@ -201,7 +252,17 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
         return self._hand_over(draft)
 
     def merge(self, other: "ContinualClassifier") -> Self:
-        """Become the classifier that saw the samples of both; their classes may differ."""
+        """Merge another classifier into this one: afterwards it equals one that learned the samples of both.
+
+        Parameters
+        ----------
+        other : ContinualClassifier
+            With the same settings; its classes may differ.
+
+        Returns
+        -------
+        self
+        """
         method, draft = self._soft("merge"), self._now()
         other = draft._check_other(other)
         check_same_kind(other.classes_, draft.classes_)
@@ -215,6 +276,7 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
 
 
 def one_hot(positions: Array, classes: int, dtype: Any) -> Array:
+    """One-hot targets (n, classes), column-major as a soft memory takes them."""
     targets = np.zeros((len(positions), classes), dtype, order="F")
     targets[np.arange(len(positions)), positions] = 1
     return targets

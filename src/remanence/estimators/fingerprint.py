@@ -1,4 +1,4 @@
-"""What tells one frozen encoder from another: the same in every process, on every machine."""
+"""Fingerprints that identify frozen encoders, the same in every process and on every machine."""
 
 import re
 import sys

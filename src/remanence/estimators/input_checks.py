@@ -1,4 +1,4 @@
-"""Checks of rows, labels and weights: scikit-learn's own where there is one, re-raised as InputError, and ours."""
+"""Checks of rows, labels and weights: scikit-learn's checks, re-raised as InputError, and additional ones."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class InputTypeError(InputError, TypeError):
 
 
 def refused_as_input_error(check: Any, *args: Any, **kwargs: Any) -> Any:
-    """The result of a check; what it refuses is refused as an InputError."""
+    """Call a check and re-raise its errors as InputError."""
     try:
         return check(*args, **kwargs)
     except (FileError, InputError, MissingDependency, NotFittedError, NumericalError):
@@ -32,7 +32,7 @@ def refused_as_input_error(check: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def check_container(X: Any, name: str = "X") -> None:
-    """Refuse what would become an array of something else than it is: sparse matrices, masked entries."""
+    """Raise an InputError for sparse matrices and masked entries, which np.asarray would misread."""
     if type(X) is np.ndarray:
         return
     check_unmasked(X, name)

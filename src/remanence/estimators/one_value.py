@@ -1,17 +1,17 @@
 """An estimator whose attributes are read and replaced as one value.
 
 scikit-learn, pickle and the records of model files expect what was learned in attributes of their own (`classes_`,
-`state_`, …). Read one after the other while another thread teaches, they could come from two models. So the one value
-is the attribute dictionary itself, which they all know anyway:
+`state_`, …). Read one after the other while another thread learns, they could come from two models. So the attribute
+dictionary itself is treated as the one value:
 
-    asking       copies the dictionary and reads only the copy
-    learning     fills in a draft with a dictionary of its own, and hands it over at the end by one assignment
+    predicting   copies the dictionary and reads only the copy
+    learning     fills in a draft with a dictionary of its own, and assigns it at the end in one step
     rewriting    the same model in another form (another ridge, another offset): one `update` of the dictionary it was
                  read from, so that it can never undo what another thread has learned meanwhile
 
 Copying, assigning and updating a dictionary of plain text keys are single steps in CPython. There is no lock, so
-nothing can be left locked in a forked process; and a call that raises has changed nothing, because it never got to hand
-over its draft. One thread may teach at a time.
+nothing can be left locked in a forked process; and a call that raises has changed nothing, because its draft is
+discarded. Only one thread may learn at a time.
 """
 
 from typing import Any, Self
@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 
 
 class OneValue(BaseEstimator):  # type: ignore[misc]
-    """The base of all estimators that learn."""
+    """Base class of all estimators that learn."""
 
     def _with(self, attributes: dict[str, Any]) -> Self:
         """An estimator of this class that has these attributes."""

@@ -1,4 +1,4 @@
-"""Random features: a wide nonlinear view of the data that needs no training and no storage.
+"""Random features: a wide nonlinear layer with random weights, which needs no training and no storage.
 
 φ(x) = a(x B + b),   B ~ N(0, 1/d), b ~ N(0, 1), both drawn anew from the seed                (RF)
 """
@@ -24,16 +24,30 @@ _ACTIVATIONS = {
 
 
 class RandomFeatures(TransformerMixin, OneValue):  # type: ignore[misc]
-    """A frozen random layer, the same wherever it is made: only width, seed and activation are kept.
+    """Random nonlinear features of the rows, determined by their width, seed and activation alone.
 
     Parameters
     ----------
     width : int
-        The number of features it gives.
+        The number of features.
     seed : int
+        Seed of the random weights.
     activation : "relu", "tanh", "cos" or "identity"
     scale : float
-        Multiplies the input; larger makes the features more nonlinear ("tanh", "cos").
+        Factor of the weights; a larger one makes "tanh" and "cos" more nonlinear.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> rm.RandomFeatures(50, seed=1).fit(np.eye(4)).transform(np.eye(4)).shape
+    (4, 50)
+    >>> model = rm.ContinualClassifier(features=rm.RandomFeatures(500))
+
+    References
+    ----------
+    Rahimi and Recht (2007), "Random features for large-scale kernel machines" ("cos").
+    McDonnell et al. (2023), "RanPAC: random projections and pre-trained models for continual learning" ("relu").
     """
 
     def __init__(self, width: int = 1000, seed: int = 0, activation: str = "relu", scale: float = 1.0) -> None:
@@ -43,7 +57,7 @@ class RandomFeatures(TransformerMixin, OneValue):  # type: ignore[misc]
         self.scale = scale
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Note the number of columns; nothing else is learned."""
+        """Set the number of columns; nothing else is learned."""
         self._check_settings()
         check_container(X)
         draft = self._blank()
@@ -60,7 +74,7 @@ class RandomFeatures(TransformerMixin, OneValue):  # type: ignore[misc]
         check_number(self.scale, "scale", low=-np.inf)
 
     def transform(self, X: Any) -> Array:
-        """φ(X), (n, width), in the precision of X."""
+        """The features φ(X), (n, width), in the dtype of X."""
         check_is_fitted(self, "n_features_in_")
         self._check_settings()
         check_container(X)
@@ -73,7 +87,7 @@ class RandomFeatures(TransformerMixin, OneValue):  # type: ignore[misc]
         return np.asarray(_ACTIVATIONS[self.activation](H))
 
     def _layer(self) -> tuple[Array, Array]:
-        """B and b, drawn anew where they are not at hand: they are never part of a copy or a file."""
+        """B and b, generated from the seed when needed: they are never part of a copy or a file."""
         key = (self.n_features_in_, self.width, self.seed, self.scale)
         drawn: tuple[Any, ...] = getattr(self, "_drawn", (None,))  # read once: another thread may draw as well
         if drawn[0] != key:
@@ -86,11 +100,11 @@ class RandomFeatures(TransformerMixin, OneValue):  # type: ignore[misc]
         return {k: v for k, v in super().__getstate__().items() if k != "_drawn"}
 
     def fingerprint(self) -> str:
-        """What tells this layer from another."""
+        """A text that identifies this layer."""
         self._check_settings()
         return f"random:{self.width}:{self.seed}:{self.activation}:{self.scale:g}"
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """random0, random1, …"""
+        """The names random0, random1, …"""
         check_is_fitted(self, "n_features_in_")
         return np.array([f"random{i}" for i in range(self.width)], dtype=object)

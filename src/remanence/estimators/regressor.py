@@ -1,4 +1,4 @@
-"""A regressor that never starts over; with RLS also one that knows how sure it is, and can take samples back."""
+"""A linear regressor that learns incrementally; with RLS also predictive variances, merging and unlearning."""
 
 from typing import Any, Self
 
@@ -13,17 +13,31 @@ from remanence.methods.protocol import Method
 
 
 class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[misc]
-    """A linear regressor over any method, for one or many outputs.
+    """Incremental linear regressor around any method, for one or many outputs.
 
     Parameters
     ----------
     method : a method value, default RLS()
         How it learns and what it remembers; `method__ridge` and the like reach its settings.
     fit_intercept : bool
-        Learn an intercept; RLS leaves it unpenalised, as scikit-learn's Ridge does.
+        Learn an intercept; RLS does not penalise it, like scikit-learn's Ridge.
     features : transformer, optional
-        A frozen encoder: anything fitted with `transform`. It is never trained.
+        A frozen encoder: any fitted transformer. It is never trained.
     dtype : "float64" or "float32"
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> X = np.arange(6.0)[:, None]
+    >>> model = rm.ContinualRegressor(rm.RLS(ridge=1e-9))
+    >>> model = model.partial_fit(X[:3], 2 * X[:3, 0] + 1).partial_fit(X[3:], 2 * X[3:, 0] + 1)
+    >>> print(np.round(model.predict([[10.0]]), 4))
+    [21.]
+
+    References
+    ----------
+    Plackett (1950), "Some theorems in least squares" (recursive least squares).
     """
 
     def __init__(
@@ -41,11 +55,33 @@ class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[mi
     # Learning
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Start anew and learn these samples."""
+        """Forget everything and learn these samples.
+
+        Parameters
+        ----------
+        X : array (n, d)
+        y : array (n,) or (n, outputs)
+        sample_weight : array (n,), optional
+
+        Returns
+        -------
+        self
+        """
         return self._learn(X, y, sample_weight, fresh=True)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn more samples."""
+        """Learn more samples.
+
+        Parameters
+        ----------
+        X : array (n, d)
+        y : array (n,) or (n, outputs)
+        sample_weight : array (n,), optional
+
+        Returns
+        -------
+        self
+        """
         return self._learn(X, y, sample_weight, fresh="state_" not in self.__dict__)
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, fresh: bool) -> Self:
@@ -70,10 +106,21 @@ class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[mi
         weights = self._check_weights(sample_weight, X)
         return positive(self._design(X, fresh, recentre), Y, weights)
 
-    # Asking
+    # Predicting
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """Predictions; with `return_std` (RLS) also the predictive standard deviation, noise included."""
+        """Predictions for the rows of X.
+
+        Parameters
+        ----------
+        X : array (n, d)
+        return_std : bool
+            Return the predictive standard deviation too, noise included (needs RLS).
+
+        Returns
+        -------
+        array (n,) or (n, outputs), or a pair of them
+        """
         now = self._now()
         design = now._design(now._check_X(X, reset=False))
         mean = now._scores(design)
@@ -83,7 +130,7 @@ class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[mi
         return (mean[:, 0], std[:, 0]) if now._flat else (mean, std)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R², the share of the variance of y that is explained."""
+        """The coefficient of determination R² on rows X with targets y."""
         return float(refused_as_input_error(super().score, X, y, sample_weight))
 
     @property
@@ -103,14 +150,36 @@ class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[mi
     # Changing
 
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None, accept_loss: bool = False) -> Self:
-        """Become the regressor that never saw these samples; `accept_loss` goes on where digits are lost."""
+        """Remove samples: afterwards the model equals one that never learned them.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            The samples as they were learned.
+        accept_loss : bool
+            Continue where the removal loses digits, see `precision_loss_`.
+
+        Returns
+        -------
+        self
+        """
         self._soft("unlearn")
         draft = self._now()
         draft._remove(*draft._check_samples(X, y, sample_weight), accept_loss=accept_loss)
         return self._hand_over(draft)
 
     def merge(self, other: "ContinualRegressor") -> Self:
-        """Become the regressor that saw the samples of both."""
+        """Merge another regressor into this one: afterwards it equals one that learned the samples of both.
+
+        Parameters
+        ----------
+        other : ContinualRegressor
+            With the same settings.
+
+        Returns
+        -------
+        self
+        """
         method, draft = self._soft("merge"), self._now()
         other = draft._check_other(other)
         draft.state_ = method.merge(draft.state_, draft._aligned(other, other.state_))

@@ -1,4 +1,4 @@
-"""Settings of the estimators: what they may be, and how one of them is changed without touching what others share."""
+"""Settings of the estimators: their checks, and copies of a method or an encoder with changed settings."""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -35,7 +35,7 @@ def check_word(value: Any, name: str, known: tuple[str, ...]) -> str:
 
 
 def check_encoder(features: Any) -> None:
-    """None, or something that transforms."""
+    """Raise an InputError unless `features` is None or a transformer."""
     if features is not None and (isinstance(features, type) or not callable(getattr(features, "transform", None))):
         raise InputError(
             f"expected features to be None or a fitted transformer, like rm.RandomFeatures(1000), got {features!r:.60}"
@@ -51,7 +51,7 @@ def settings_of(method: Any) -> dict[str, Any]:
 
 
 def changed_clone(value: Any, changes: dict[str, Any], name: str) -> Any:
-    """A method or an encoder with other settings; the one given stays as it is, because other models share it."""
+    """A copy of a method or an encoder with changed settings; the original may be shared and is not changed."""
     if isinstance(value, Method):
         known = sorted(settings_of(value))
         if not set(changes) <= set(known):

@@ -1,4 +1,4 @@
-"""The error matrix: everything a run says about learning and keeping, as one value.
+"""The error matrix: the error on every task after every task, from which all metrics are computed.
 
     values[i, j] = ε_{i+1, j}     error on task i+1 of the model after j tasks,  j = 0, …, T
 
@@ -19,22 +19,35 @@ ANNOTATED = 15  # more tasks than this and the numbers in a picture become unrea
 
 @dataclass(frozen=True, eq=False)
 class ErrorMatrix:
-    """Errors of every task (row) after every step of the stream (column), and how long each step took.
+    """Errors on every task (row) after every task of the stream (column), with the time each task took to learn.
 
     Parameters
     ----------
     values : array (T, T + 1)
         values[i, j] is the error on task i + 1 of the model after j tasks; column 0 is the model before any task.
     names : sequence of str
-        Of the tasks.
+        Names of the tasks.
     loss : str
-        What the errors count.
+        The loss: "squared", "zero_one" or the name of a function.
     seconds : array (T,)
         How long each task took to learn, NaN where unknown.
     learner : str
-        Who learned.
+        The learner and its settings.
     memory : float
-        Bytes that the learner carries after the last task, NaN where unknown.
+        Bytes of the arrays the learner holds after the last task, NaN where unknown.
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> matrix = rm.evaluate(rm.ContinualClassifier(), rm.streams.digits(tasks=2))
+    >>> matrix.values.shape, matrix.loss
+    ((2, 3), 'zero_one')
+    >>> float(matrix.accuracy[0, 0])
+    0.0
+
+    References
+    ----------
+    Lopez-Paz and Ranzato (2017), "Gradient episodic memory for continual learning".
     """
 
     values: Array  # (T, T + 1)
@@ -42,7 +55,7 @@ class ErrorMatrix:
     loss: str = "squared"
     seconds: Array = field(default_factory=lambda: np.empty(0))  # (T,), NaN where unknown
     learner: str = ""
-    memory: float = float("nan")  # bytes the learner carries after the last task, NaN where unknown
+    memory: float = float("nan")  # bytes
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=float)
@@ -63,13 +76,13 @@ class ErrorMatrix:
 
     @property
     def accuracy(self) -> Array:
-        """The share of right answers, 1 − values; only errors that count wrong answers have one."""
+        """The accuracy, 1 − values; only for loss "zero_one"."""
         if self.loss != "zero_one":
             raise InputError(f"expected errors of loss 'zero_one', got {self.loss!r}; read .values instead")
         return 1.0 - self.values
 
     def to_dict(self) -> dict[str, Any]:
-        """The matrix as plain JSON; infinity and NaN, which JSON lacks, become text."""
+        """The matrix as a dictionary for JSON; infinity and NaN, which JSON lacks, become text."""
         return {
             "learner": self.learner,
             "loss": self.loss,
@@ -81,7 +94,7 @@ class ErrorMatrix:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "ErrorMatrix":
-        """The matrix that `to_dict` wrote down."""
+        """The matrix from a dictionary made by `to_dict`."""
         try:
             values = np.array([[float(v) for v in row] for row in data["values"]])
             seconds = np.array([float(v) for v in data["seconds"]])
@@ -105,13 +118,13 @@ class ErrorMatrix:
         return "\n".join([title, *(_line(cells, widths) for cells in lines)])
 
     def _repr_html_(self) -> str:
-        """The matrix as a table for notebooks: the stronger the colour the larger the error."""
+        """The matrix as an HTML table for notebooks; larger errors have a stronger colour."""
         from remanence.evaluation.matrix_table import html_table
 
         return html_table(self)
 
     def plot(self, ax: Any = None) -> Any:
-        """A heat map on the given or new matplotlib axes, which are returned: a row a task, a column a step."""
+        """Draw a heat map on the given or new matplotlib axes and return them; one row per task."""
         import matplotlib.pyplot as plt
 
         if ax is None:

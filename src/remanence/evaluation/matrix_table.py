@@ -1,4 +1,4 @@
-"""An error matrix as a small table of HTML, for notebooks; it follows the reader's colours, light or dark."""
+"""An error matrix as an HTML table for notebooks, in the light or dark colours of the reader."""
 
 from html import escape
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ HOT = "213 94 0"  # vermilion; its opacity says how large an error is
 
 
 def html_table(matrix: "ErrorMatrix") -> str:
-    """A row a task, a column a step; what was not learned yet is faint."""
+    """One row per task, one column per step; cells of tasks not learned yet are faint."""
     tasks, percent = len(matrix.values), matrix.loss == "zero_one"
     finite = matrix.values[np.isfinite(matrix.values)]
     highest = 1.0 if percent else max(float(finite.max(initial=0.0)), float(np.finfo(float).tiny))
@@ -27,7 +27,7 @@ def html_table(matrix: "ErrorMatrix") -> str:
     title = f"{escape(matrix.learner) + ': ' if matrix.learner else ''}{escape(matrix.loss)} error on each task"
     unit = " in %" if percent else ""
     return (
-        f"<table><caption>{title}{unit}, after so many tasks were learned</caption>"
+        f"<table><caption>{title}{unit}, by the number of tasks learned</caption>"
         f"<thead><tr><th>tasks learned</th>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
     )
 

@@ -1,4 +1,4 @@
-"""What a run found, as one value, and the ways to show it: terminal, pictures, one self-contained page."""
+"""Results of a run as one value, and its presentation: terminal, pictures, a self-contained HTML page."""
 
 from remanence.report.compare import Contender, compare, repeat
 from remanence.report.kept import RunFolder

@@ -1,4 +1,4 @@
-"""Which folders are ours: only into an empty one, or one that holds a run or a comparison, is anything written."""
+"""Checks of output folders: files are written only into empty folders and into those of a run or a comparison."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from remanence.errors import FileError
 
 LEARNED, SETTINGS, RESULTS, COMPARISON = "learned", "settings.json", "results.json", "comparison.json"
 
-# What our files hold, whatever version wrote them.
+# Keys that these files have in every version.
 MARKS = {
     SETTINGS: {"stream", "tasks", "methods", "seed", "seeds", "version"},
     RESULTS: {"schema", "settings", "learners"},
@@ -18,10 +18,10 @@ PART = {"matrix", "certificates"}
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder in which something lies and none of our files: it is someone else's, and stays as it is."""
+    """Raise a FileError for a folder with files but without a run or a comparison."""
     try:
         others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
-    except OSError:  # not there yet, or no folder: whoever makes it will see
+    except OSError:  # missing, or not a folder: creating it will tell
         return
     if others and not any(holds(folder / name, keys) for name, keys in MARKS.items()):
         shown = ", ".join(others[:3]) + (" …" if len(others) > 3 else "")
@@ -38,7 +38,7 @@ def holds(path: Path, keys: set[str]) -> bool:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file says, None if it cannot be read."""
+    """The content of a JSON file, None if it cannot be read."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

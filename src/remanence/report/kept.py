@@ -1,7 +1,7 @@
-"""A run that survives a kill: every learner is written down as soon as it has learned, and never learned twice.
+"""The folder of a run: every learner is saved as soon as it is trained, so that a stopped run can be continued.
 
-<folder>/settings.json              what the run is; another run is refused its place, and so are folders of others
-<folder>/learned/<learner>-<seed>.json
+<folder>/settings.json                    the settings of the run; a run with other settings is an error
+<folder>/learned/<learner>-<seed>.json    the result of one learner for one seed
 """
 
 import json
@@ -19,21 +19,21 @@ from remanence.report.folders import LEARNED, PART, RESULTS, SETTINGS, check_fol
 
 @dataclass(frozen=True)
 class Part:
-    """What one learner made of the stream of one seed."""
+    """The result of one learner on the stream of one seed."""
 
     matrix: ErrorMatrix
     certificates: tuple[Certificate, ...] = ()
 
 
 class Kept(Protocol):
-    """Where finished parts of a run are."""
+    """Where finished parts of a run are stored."""
 
     def part(self, name: str, seed: int) -> Part | None: ...
     def keep(self, name: str, seed: int, part: Part) -> None: ...
 
 
 class Nothing:
-    """Keeps nothing: a run in memory."""
+    """Stores nothing: for a run in memory."""
 
     def part(self, name: str, seed: int) -> Part | None:
         return None
@@ -43,10 +43,26 @@ class Nothing:
 
 
 class RunFolder:
-    """The folder of a run; `settings` are all that decides its numbers.
+    """The folder in which a run is saved part by part, and from which it is continued.
 
-    A folder that holds a run with other settings is refused; with `again` that run is deleted first, and no other file.
-    A folder that holds something else is refused in any case.
+    A folder with a run of other settings is an InputError, unless `again` deletes that run (and no other file).
+    A folder with other files is a FileError in any case.
+
+    Parameters
+    ----------
+    folder : Path
+    settings : mapping
+        All that decides the numbers of the run.
+    again : bool
+        Delete what the folder holds of a run and start from scratch.
+
+    Examples
+    --------
+    >>> import remanence as rm, tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     folder = rm.report.RunFolder(pathlib.Path(parent) / "run", {"seed": 0})
+    ...     print(folder.part("rls", 0))
+    None
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], again: bool = False) -> None:
@@ -69,10 +85,10 @@ class RunFolder:
         if before != wanted:
             (folder / RESULTS).unlink(missing_ok=True)
             write_atomically(folder / SETTINGS, json.dumps(wanted, indent=1, ensure_ascii=False).encode() + b"\n")
-        self.learned = make_folder(folder / LEARNED)  # after the settings, by which the folder is known as ours
+        self.learned = make_folder(folder / LEARNED)  # after the settings, which mark the folder as that of a run
 
     def part(self, name: str, seed: int) -> Part | None:
-        """What was kept of this learner and seed, if it can be read; what cannot is learned anew."""
+        """The stored part of this learner and seed; None if there is none or it cannot be read."""
         path = self._path(name, seed)
         remove_unfinished(path)
         try:
@@ -84,7 +100,7 @@ class RunFolder:
         return part
 
     def keep(self, name: str, seed: int, part: Part) -> None:
-        """Write the part down; a reader sees all of it or nothing."""
+        """Write the part atomically."""
         data = {"matrix": part.matrix.to_dict(), "certificates": [c.to_dict() for c in part.certificates]}
         text = json.dumps(data, ensure_ascii=False, allow_nan=False)
         write_atomically(self._path(name, seed), text.encode() + b"\n")
@@ -104,4 +120,4 @@ def _settings_in(folder: Path) -> dict[str, Any] | None:
 def _differing(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     keys = [key for key in {**wanted, **before} if before.get(key) != wanted.get(key)]
     shown = [f"{key} {before[key]!r} and not {wanted.get(key)!r}" for key in keys if key in before]
-    return "; ".join(shown) or "settings that are not written down"
+    return "; ".join(shown) or "unknown settings"

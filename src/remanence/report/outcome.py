@@ -1,4 +1,4 @@
-"""How one learner fared on a stream, once or for several seeds; figures are means, and their spread is known.
+"""The results of one learner on a stream, for one seed or several: means and standard deviations.
 
 mean = Σ m_s / S,     sd = √(Σ (m_s − mean)² / (S − 1))     over the seeds s = 1, …, S     (O1)
 """
@@ -19,21 +19,43 @@ Role = Literal["learner", "floor", "ceiling"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one learner fared; a `floor` forgets by design and a `ceiling` breaks the rules by keeping all rows."""
+    """The results of one learner.
+
+    Parameters
+    ----------
+    name, label : str
+        The name in files, and the label in tables and pictures.
+    matrices : tuple of ErrorMatrix
+        One per seed, of loss "zero_one".
+    role : "learner", "floor" or "ceiling"
+        A floor forgets by design; a ceiling keeps all rows.
+    note : str
+        A remark for the reader of the table.
+    certificates : tuple of Certificate
+        Of the first seed; empty if they were not checked.
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> matrix = rm.evaluate(rm.ContinualClassifier(), rm.streams.digits(tasks=2))
+    >>> outcome = rm.report.Outcome("rls", "RLS", (matrix,))
+    >>> print(f"{outcome.metrics['average_accuracy']:.2f}")
+    0.93
+    """
 
     name: str
     label: str
-    matrices: tuple[ErrorMatrix, ...]  # one a seed
+    matrices: tuple[ErrorMatrix, ...]  # one per seed
     role: Role = "learner"
     note: str = ""
-    certificates: tuple[Certificate, ...] = ()  # of the first seed; none where they were not asked for
+    certificates: tuple[Certificate, ...] = ()  # of the first seed
 
     def __post_init__(self) -> None:
         if not self.matrices:
             raise InputError(f"expected at least one error matrix of {self.name!r}, got none")
         for matrix in self.matrices:
             if matrix.loss != "zero_one":
-                raise InputError(f"expected a matrix of loss 'zero_one', got {matrix.loss!r}; a run counts mistakes")
+                raise InputError(f"expected a matrix of loss 'zero_one', got {matrix.loss!r}; reports show classifiers")
             if not np.isfinite(matrix.values).all():
                 raise InputError(f"expected finite errors of {self.name!r}, got NaN or infinity")
             if len(matrix.values) != len(self.matrices[0].values):
@@ -54,7 +76,7 @@ class Outcome:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """The row of the table: shares of 1, seconds of learning, bytes the learner carries; means over the seeds."""
+        """The row of the table: fractions, seconds of learning, bytes of memory; means over the seeds."""
         return {key: float(values.mean()) for key, values in self._metrics.items()}
 
     @cached_property
@@ -81,7 +103,7 @@ class Outcome:
         return [float(share) for share in self.curves.mean(axis=0)]
 
     def to_dict(self) -> dict[str, Any]:
-        """The outcome as plain JSON; what can be worked out is written too, for those who only read."""
+        """The outcome as a dictionary for JSON; derived figures are included for readers."""
         return {
             "name": self.name,
             "label": self.label,
@@ -97,7 +119,7 @@ class Outcome:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Outcome":
-        """The outcome that `to_dict` wrote down; early versions knew a single seed and no certificates."""
+        """The outcome from a dictionary made by `to_dict`; early versions had one seed and no certificates."""
         matrices = tuple(ErrorMatrix.from_dict(matrix) for matrix in data.get("matrices", [data["matrix"]]))
         certificates = tuple(Certificate.from_dict(certificate) for certificate in data.get("certificates", ()))
         name, label, note = (str(data[part]) for part in ("name", "label", "note"))

@@ -1,4 +1,4 @@
-"""A run as one HTML page that needs nothing else: pictures inside, no script, no request; light, dark or on paper."""
+"""A run as one self-contained HTML page: inline pictures, no scripts, no requests; light, dark and print styles."""
 
 from functools import cache
 from typing import Any
@@ -32,14 +32,14 @@ def page(run: Run, pictures: RunPictures | None = None) -> str:
 
 
 def notebook_view(run: Run) -> str:
-    """Sentence, table and curve, for the inside of a notebook."""
+    """Headline, table and curve as HTML for a notebook."""
     rows = [(outcome, figures(outcome)) for outcome in run.outcomes]
     curve = curve_picture(run, rendered(accuracy_figure(run), "svg"), f"notebook-{id(run)}")
     return render("notebook.html.j2", run=run, rows=rows, curve=curve)
 
 
 def render(template: str, **values: Any) -> str:
-    """A template of this folder with its values; a name it does not know is an error of ours."""
+    """Render a template of this package; an undefined name is an error."""
     return _templates().get_template(template).render(marks=MARKS, **values)
 
 

@@ -1,7 +1,7 @@
-"""A run in pictures: heat maps of errors on one colour scale, and accuracy as the tasks go by.
+"""The figures of a run: heat maps of the errors on one colour scale, and accuracy after each task.
 
-Figures are built without pyplot: no window, no global state. Colours are told apart by colour-blind readers too
-(cividis; the palette of Okabe and Ito), and every line also has a marker of its own.
+Figures are built without pyplot, so there is no window and no global state. The colours suit colour-blind readers
+(cividis; the palette of Okabe and Ito), and every line has a marker of its own.
 """
 
 import io
@@ -22,7 +22,7 @@ from remanence.report.outcome import Outcome
 from remanence.report.run import Run
 from remanence.terminal_text import printable
 
-INK, PAPER = "#1b1f24", "#fefefe"  # found again in an SVG by the page, which puts the reader's own scheme in place
+INK, PAPER = "#1b1f24", "#fefefe"  # the page replaces them by the reader's colour scheme
 COLOURS = "cividis"
 FAINT = 0.15  # opacity of what was not learned yet
 PALETTE = ("#d55e00", "#56b4e9", "#e69f00", "#cc79a7", "#009e73", "#0072b2", "#9467bd", "#a6761d", "#8c8c8c")
@@ -43,7 +43,7 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: small, sharp, searchable
     "svg.hashsalt": "remanence",
     "text.color": INK,
-    "text.parse_math": False,  # a label with dollars is no formula
+    "text.parse_math": False,  # dollar signs in labels are not formulas
     "xtick.color": INK,
     "ytick.color": INK,
 }
@@ -73,7 +73,7 @@ def matrices_figure(run: Run) -> Figure:
 
 
 def draw_matrix(ax: Any, outcome: Outcome) -> None:
-    """One heat map, a row a task and a column a step; what was not learned yet is faint."""
+    """One heat map, one row per task and one column per step; tasks not learned yet are faint."""
     values, tasks = outcome.matrix.values, len(outcome.matrix.values)
     learned = np.triu(np.ones(values.shape, dtype=bool), 1)
     colours = matplotlib.colormaps[COLOURS](values)
@@ -95,7 +95,7 @@ def draw_matrix(ax: Any, outcome: Outcome) -> None:
 
 
 def accuracy_figure(run: Run, places: Sequence[str] = ()) -> Figure:
-    """The accuracy on all tasks learned so far, after each task; a line a learner, the ceiling dashed.
+    """The accuracy on all tasks learned so far, after each task; one line per learner, the ceiling dashed.
 
     Learners take their colours in the order of `places`, so that pictures of several runs can agree.
     """
@@ -107,7 +107,7 @@ def accuracy_figure(run: Run, places: Sequence[str] = ()) -> Figure:
 
 
 def draw_accuracy(ax: Any, run: Run, places: Sequence[str] = ()) -> None:
-    """One line a learner; where there are several seeds, a band of one standard deviation around their mean."""
+    """One line per learner; with several seeds the mean and a band of one standard deviation."""
     steps = np.arange(1, len(run.tasks) + 1)
     learners = [outcome for outcome in run.outcomes if outcome.role != "ceiling"]
     place = {label: k for k, label in enumerate(dict.fromkeys([*places, *(o.label for o in learners)]))}
@@ -144,7 +144,7 @@ def map_boxes(figure: Figure) -> list[Box]:
 
 
 def rendered(figure: Figure, kind: Literal["png", "svg"] | str) -> bytes:
-    """The figure as the content of a file; the same figure gives the same bytes."""
+    """The figure as the bytes of a file, the same for the same figure."""
     buffer = io.BytesIO()
     with matplotlib.rc_context(STYLE):
         figure.savefig(buffer, format=kind, dpi=160, metadata={"Date": None} if kind == "svg" else None)
@@ -152,7 +152,7 @@ def rendered(figure: Figure, kind: Literal["png", "svg"] | str) -> bytes:
 
 
 def _short(names: tuple[str, ...]) -> list[str]:
-    """The names of the tasks where they fit beside a small picture, else their numbers."""
+    """The names of the tasks if they fit beside a small picture, otherwise their numbers."""
     return (
         [printable(name) for name in names] if max(map(len, names)) <= 8 else [str(t) for t in range(1, len(names) + 1)]
     )

@@ -1,4 +1,4 @@
-"""A run: what several learners made of one stream, as one value that can be saved, printed and drawn."""
+"""The results of several learners on one stream, as one value that can be saved, printed and drawn."""
 
 import json
 from dataclasses import dataclass, field
@@ -12,20 +12,44 @@ from remanence.report.folders import RESULTS
 from remanence.report.outcome import Outcome, Role
 
 SCHEMA = 2  # of results.json; raised when a reader of the old one would misread the new one
-READABLE = (1, 2)  # 1 had one matrix a learner, 2 has one a seed
+READABLE = (1, 2)  # 1 had one matrix per learner, 2 has one per seed
 PARTS = {"learners": list, "settings": dict, "command": str, "versions": dict, "notes": list}  # in both
 
 
 @dataclass(frozen=True)
 class Run:
-    """Several learners on one stream, and all that is needed to run it again."""
+    """The results of several learners on one stream, with all that is needed to repeat it.
+
+    Parameters
+    ----------
+    outcomes : tuple of Outcome
+    settings : dict
+    command : str
+        The command that repeats the run.
+    versions : dict
+        Versions of the packages that the numbers depend on.
+    notes : tuple of str
+        Remarks about the stream.
+    relations : tuple of Certificate
+        Between methods, for the map of methods; empty if they were not checked.
+
+    Examples
+    --------
+    >>> import remanence as rm, tempfile
+    >>> matrix = rm.evaluate(rm.ContinualClassifier(), rm.streams.digits(tasks=2))
+    >>> run = rm.report.Run((rm.report.Outcome("rls", "RLS", (matrix,)),))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run.save(folder + "/results.json")
+    ...     rm.report.Run.load(folder).headline
+    'RLS keeps 93.3 % after 2 tasks.'
+    """
 
     outcomes: tuple[Outcome, ...]
     settings: dict[str, Any] = field(default_factory=dict)
     command: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    relations: tuple[Certificate, ...] = ()  # between methods, for the map of them; none where they were not asked for
+    relations: tuple[Certificate, ...] = ()  # between methods, for the map of them
 
     def __post_init__(self) -> None:
         if not self.outcomes:
@@ -40,12 +64,12 @@ class Run:
 
     @property
     def seeds(self) -> int:
-        """How many seeds the figures are a mean of."""
+        """The number of seeds."""
         return len(self.outcomes[0].matrices)
 
     @property
     def headline(self) -> str:
-        """The best learner beside the ceiling and the floor, in one sentence."""
+        """One sentence that compares the best learner with the ceiling and the floor."""
         best = max(self._with_role("learner") or self.outcomes, key=_accuracy)
         after = f"after {len(self.tasks)} task{'s' if len(self.tasks) > 1 else ''}"
         over = f" (mean of {self.seeds} seeds)" if self.seeds > 1 else ""
@@ -63,7 +87,7 @@ class Run:
         return [outcome for outcome in self.outcomes if outcome.role == role]
 
     def to_dict(self) -> dict[str, Any]:
-        """The run as plain JSON; what can be worked out from the matrices is written too, for those who only read."""
+        """The run as a dictionary for JSON; figures derived from the matrices are included for readers."""
         return {
             "schema": SCHEMA,
             "headline": self.headline,
@@ -77,7 +101,7 @@ class Run:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Run":
-        """The run that `to_dict` wrote down; its metrics are worked out anew."""
+        """The run from a dictionary made by `to_dict`; its metrics are computed from the matrices."""
         try:
             if data["schema"] not in READABLE:
                 raise InputError(f"expected a run of schema {SCHEMA}, got {data['schema']!r}; use its own version")
@@ -92,13 +116,13 @@ class Run:
             raise InputError(f"expected a dictionary made by Run.to_dict, got {problem!r}") from None
 
     def save(self, path: Path | str) -> None:
-        """Write the run as JSON; a reader sees the old file or the new one."""
+        """Write the run as JSON, atomically."""
         text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
         write_atomically(Path(path), text.encode() + b"\n")
 
     @classmethod
     def load(cls, path: Path | str) -> "Run":
-        """The run that `save` wrote; `path` is the file, or the folder of a run."""
+        """Load a run; `path` is the file written by `save`, or the folder of a run."""
         path = Path(path)
         path = path / RESULTS if path.is_dir() else path
         try:
@@ -106,12 +130,12 @@ class Run:
         except OSError as problem:
             raise FileError(f"cannot read {path}: {problem.strerror}; expected the folder of a finished run") from None
         except RecursionError:
-            raise FileError(f"expected {path} to be the results.json of a run, got JSON nested without end") from None
+            raise FileError(f"expected {path} to be the results.json of a run, got too deeply nested JSON") from None
         except ValueError as problem:  # not JSON, or JSON of something else
             raise FileError(f"expected {path} to be the results.json of a run: {problem}") from None
 
     def plot(self, ax: Any = None) -> Any:
-        """Accuracy as the tasks go by on the given or new matplotlib axes, which are returned."""
+        """Draw the accuracy after each task on the given or new matplotlib axes and return them."""
         import matplotlib.pyplot as plt
 
         from remanence.report.pictures import draw_accuracy
@@ -123,7 +147,7 @@ class Run:
         return ax
 
     def _repr_html_(self) -> str:
-        """Sentence, table and curve for notebooks."""
+        """Headline, table and curve for notebooks."""
         from remanence.report.page import notebook_view
 
         return notebook_view(self)
@@ -138,5 +162,5 @@ def _percent(outcome: Outcome) -> str:
 
 
 def _inline(label: str) -> str:
-    """A label inside a sentence: words lose their capital, acronyms keep it."""
+    """A label inside a sentence: words in lower case, acronyms unchanged."""
     return label if label[1:2].isupper() else label[:1].lower() + label[1:]

@@ -25,11 +25,11 @@ class SideBySide:
 
     def __post_init__(self) -> None:
         if len(self.runs) < 2:
-            raise InputError(f"expected at least two runs that differ, got {len(self.runs)}; name two folders or more")
+            raise InputError(f"expected at least two different runs, got {len(self.runs)}; name two or more folders")
 
     @property
     def learners(self) -> dict[str, list[Outcome | None]]:
-        """For each learner its outcome in every run, None where it did not take part."""
+        """For each learner its outcome in every run, None where it is missing."""
         labels = dict.fromkeys(outcome.label for run in self.runs.values() for outcome in run.outcomes)
         found = [{outcome.label: outcome for outcome in run.outcomes} for run in self.runs.values()]
         return {label: [outcomes.get(label) for outcomes in found] for label in labels}
@@ -42,7 +42,7 @@ class SideBySide:
         return {key: found for key, found in values.items() if any(value != found[0] for value in found)}
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain JSON."""
+        """The comparison as a dictionary for JSON."""
         return {
             "runs": [
                 {"name": name, "headline": run.headline, "command": run.command, "settings": run.settings}
@@ -56,7 +56,7 @@ class SideBySide:
         }
 
     def page(self) -> str:
-        """One page that needs nothing else."""
+        """The comparison as a self-contained HTML page."""
         places = [o.label for run in self.runs.values() for o in run.outcomes if o.role != "ceiling"]
         curves = [
             curve_picture(run, rendered(accuracy_figure(run, places), "svg"), f"run{k}")
@@ -82,7 +82,7 @@ class SideBySide:
 
 
 def _cells(outcome: Outcome | None) -> list[str]:
-    """Accuracy and forgetting, or dashes for one that did not take part."""
+    """Accuracy and forgetting, or dashes if the learner was not in the run."""
     return ["–", "–"] if outcome is None else figures(outcome)[:2]
 
 

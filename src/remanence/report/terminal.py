@@ -1,4 +1,4 @@
-"""A run on the terminal: small matrices of errors, tables, guarantees, and the sentence that sums it up."""
+"""A run on the terminal: error matrices, tables, guarantees and the headline."""
 
 from typing import TYPE_CHECKING
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def show(run: Run, console: Console) -> None:
-    """Print everything about a run but its files."""
-    console.print(Text("Wrong answers in % on each task (row), after learning so many tasks (column)", "bold"))
+    """Print a run."""
+    console.print(Text("Error in % on each task (row) by the number of tasks learned (column)", "bold"))
     console.print(Columns([Padding(error_matrix(outcome), (1, 3, 0, 0)) for outcome in run.outcomes], padding=0))
     if len(run.tasks) > 1:
-        console.print(Text("\nAccuracy in % on the tasks learned so far, after so many tasks", "bold"))
+        console.print(Text("\nAccuracy in % on the tasks learned so far, by the number of tasks learned", "bold"))
         console.print(course(run))
     console.print()
     console.print(summary(run))
@@ -34,7 +34,7 @@ def show(run: Run, console: Console) -> None:
     if notes.rows:
         console.print(notes)
     if any(outcome.certificates for outcome in run.outcomes):
-        console.print(Text("\nWhat is guaranteed, and whether it held: measured ≤ allowed", "bold"))
+        console.print(Text("\nGuarantees and whether they held: measured ≤ allowed", "bold"))
         console.print(guarantees(run))
     console.print()
     console.print(plain_text(run.headline, "bold"))
@@ -43,7 +43,7 @@ def show(run: Run, console: Console) -> None:
 
 
 def course(run: Run) -> Table:
-    """The curve of every learner in whole per cent."""
+    """The accuracy of every learner after each task, in per cent."""
     steps = shown(len(run.tasks))
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(no_wrap=True)
@@ -57,7 +57,7 @@ def course(run: Run) -> Table:
 
 
 def guarantees(run: Run) -> Table:
-    """Every guarantee that applies to some learner, with what was measured; those that do not are counted."""
+    """The guarantees that apply to each learner, with what was measured, and the number of those that do not."""
     grid = Table.grid(padding=(0, 1, 0, 0))
     for _ in range(4):
         grid.add_column()
@@ -74,7 +74,7 @@ def guarantees(run: Run) -> Table:
 
 
 def error_matrix(outcome: Outcome) -> "RenderableType":
-    """The matrix in whole per cent; what was not learned yet is dim."""
+    """The error matrix in per cent; tasks not learned yet are dim."""
     values, names = outcome.matrix.values, outcome.matrix.names
     rows, columns = shown(len(values)), shown(len(values) + 1)
     grid = Table.grid()
@@ -94,7 +94,7 @@ def error_matrix(outcome: Outcome) -> "RenderableType":
 
 
 def summary(run: Run) -> Table:
-    """The table of metrics, in per cent and points; a spread over seeds stands below its mean."""
+    """The table of metrics, in per cent and percentage points; standard deviations are below the means."""
     table = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False)
     table.add_column("", no_wrap=True)
     for heading in ("accuracy\n%", "forget-\nting", "backward\ntransfer", "forward\ntransfer", "\nseconds", "\nmemory"):

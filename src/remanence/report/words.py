@@ -1,4 +1,4 @@
-"""How the figures of a run are written, the same in the terminal, on the page and in notebooks."""
+"""The texts and number formats of a run, for the terminal, the page and notebooks."""
 
 import math
 
@@ -8,13 +8,13 @@ from remanence.report.run import Run
 
 MARKS = {"holds": "✓", "fails": "✗", "does not apply": "–"}
 EXPLAINED = (
-    "Accuracy is the mean over all tasks at the end. Forgetting and transfer are in points: how far the accuracy on a "
-    "task fell since it was learned, how far it rose through later tasks (backward), and how far through earlier ones "
-    "(forward). Memory is what the learner carries from task to task."
+    "Accuracy is the mean over all tasks after the last one. Forgetting and transfer are in percentage points: by how "
+    "much the accuracy on a task fell after it was learned, by how much it rose through later tasks (backward) and "
+    "through earlier tasks (forward). Memory is the size of the arrays the learner keeps between tasks."
 )
 CERTIFIED = (
-    "Each guarantee was tried on this run. A learner that never gave one may fail it: that is how they differ. Where "
-    "a condition is not met it does not apply. This is evidence on these data, not a proof."
+    "Each guarantee was checked on this run. A learner for which no such guarantee exists may fail it. Where a "
+    "condition is not met, it does not apply. This is evidence on these data, not a proof."
 )
 
 
@@ -39,19 +39,19 @@ def in_bytes(count: float) -> str:
 
 
 def verdict(certificate: Certificate) -> str:
-    """What was found, in one line: measured and allowed, or the condition that is not met."""
+    """Measured and allowed, or the condition that is not met, in one line."""
     if certificate.status == "does not apply":
         return certificate.unmet
     return f"measured {short(certificate.measured)}, allowed {short(certificate.allowed)}"
 
 
 def short(number: float) -> str:
-    """A number of any size in a few signs."""
+    """A number in a few characters."""
     return "0" if number == 0 else f"{number:.3g}" if 0.01 <= abs(number) < 1000 else f"{number:.1e}"
 
 
 def all_notes(run: Run) -> list[str]:
-    """What a reader of the table should know: about the stream, then about single learners."""
+    """Remarks about the stream, then about single learners."""
     return [*run.notes, *(outcome.note for outcome in run.outcomes if outcome.note)]
 
 
@@ -60,5 +60,5 @@ def _with_spread(figure: str, sd: float, digits: int) -> str:
 
 
 def _points(share: float) -> str:
-    rounded = round(100 * share, 1) + 0.0  # no minus before a zero
+    rounded = round(100 * share, 1) + 0.0  # no negative zero
     return f"{rounded:.1f}".replace("-", "−")
