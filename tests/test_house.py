@@ -52,3 +52,19 @@ def test_a_class_name_that_occurs_twice_would_be_found(tmp_path):
     assert repeated(tmp_path) == {"Rows": ["deep", "methods"]}
     (tmp_path / "deep" / "b.py").write_text("class OGD: ...")
     assert set(repeated(tmp_path)) == {"Rows", "OGD"}
+
+
+def without_readme(source):
+    """Packages with more than five Python files and no README."""
+    folders = {path.parent for path in source.rglob("*/*.py")}
+    return [
+        str(f.relative_to(source)) for f in folders if len(list(f.glob("*.py"))) > 5 and not (f / "README.md").exists()
+    ]
+
+
+def test_a_folder_with_more_than_five_files_has_a_readme(tmp_path):
+    assert not without_readme(SOURCE)
+    for k in range(6):
+        (tmp_path / "package").mkdir(exist_ok=True)
+        (tmp_path / "package" / f"{k}.py").touch()
+    assert without_readme(tmp_path) == ["package"]
