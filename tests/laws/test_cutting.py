@@ -1,4 +1,4 @@
-"""Where the stream is cut into blocks leaves no trace, and tracking is predicting and then learning, row by row."""
+"""Cutting a stream into other blocks changes nothing, and tracking is predicting and then learning, row by row."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Very large and very small numbers end in finite answers or in a refusal; never in NaN, and never in a warning."""
+"""Very large and very small numbers give finite predictions or an error; never NaN, and never a warning."""
 
 import warnings
 from contextlib import suppress

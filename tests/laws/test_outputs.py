@@ -1,4 +1,4 @@
-"""Outputs do not meet: they may be permuted, learned apart, added late; and twice the targets is twice the weights."""
+"""Outputs are independent: they may be permuted, learned separately or added late; weights scale with the targets."""
 
 import numpy as np
 from hypothesis import given

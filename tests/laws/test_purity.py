@@ -1,4 +1,4 @@
-"""A state is a value: learning from it, asking it, forking it, donating its child or handing it to threads keeps it."""
+"""A state is a value: learning, predicting, branching, donating a successor and threads do not change it."""
 
 import copy
 import pickle

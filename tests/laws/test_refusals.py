@@ -1,4 +1,4 @@
-"""What cannot be learned is refused at the door: an InputError that names what came, and a state that never noticed."""
+"""Invalid input raises an InputError that says what was given, and leaves the state unchanged."""
 
 import numpy as np
 import pytest

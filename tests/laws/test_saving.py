@@ -1,6 +1,6 @@
-"""Saving and loading changes nothing: whoever goes on from the file gets, bit for bit, the numbers of never saving.
+"""Saving and loading changes nothing: learning further from a file gives the same numbers, bit for bit.
 
-A file holds no rows, so rows that wait are folded in first, as at the end of a block: what goes on bit for bit is the
+A file holds no rows, so pending rows are folded in first, as at the end of a block: what continues bit for bit is the
 state that `settled` gives, which is the same but for rounding, and the very state itself where nothing waits.
 """
 

@@ -1,4 +1,4 @@
-"""Baselines are stored too: what they are compared with must survive as well."""
+"""Baselines are saved and loaded bit for bit."""
 
 import numpy as np
 import pytest

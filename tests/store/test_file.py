@@ -1,4 +1,4 @@
-"""A file that is not exactly as it was written is refused, and the refusal says what is wrong."""
+"""A file that is not exactly as it was written raises a FileError that says what is wrong."""
 
 import ast
 import gzip
@@ -139,7 +139,7 @@ def test_a_pickle_is_refused_and_never_run(tmp_path, monkeypatch):
     assert not (tmp_path / "exploded").exists()
 
 
-def test_the_room_neither_imports_nor_calls_what_could_run_code_from_a_file():
+def test_the_package_neither_imports_nor_calls_what_could_run_code_from_a_file():
     banned = {"pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "eval", "exec", "compile", "__import__"}
     for path in ROOM.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

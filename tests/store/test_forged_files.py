@@ -1,4 +1,4 @@
-"""Forged files under a right checksum: refused in words, or a learner that works, within memory bounded by the file."""
+"""Forged files with a correct checksum: a clear error, or a learner that works, in memory bounded by the file."""
 
 import json
 import os
@@ -122,7 +122,7 @@ def test_broadcasts_that_are_honest_come_back_as_broadcasts():
     assert loaded.cov.strides[0] == 0 and (loaded.cov == found.cov).all() and content_of(loaded) == content
 
 
-def test_a_broadcast_beyond_what_a_reader_believes_is_written_in_full():
+def test_a_broadcast_larger_than_a_reader_accepts_is_written_in_full():
     mean, cov = (np.broadcast_to(np.ones(s), (5000, *s)) for s in ((3, 2), (3, 2, 2)))
     forecast = rm.kalman.results.Forecast(mean, cov)
     loaded = from_bytes(content_of(forecast)).learner
@@ -189,14 +189,14 @@ def forged_words(content, seed):
     return b"".join(map(bytes, packed(words, arrays)))
 
 
-def test_forged_words_are_refused_in_words_by_every_command(taught, capsys):
+def test_forged_metadata_raise_a_clear_error_in_every_command(taught, capsys):
     assert commands_end_in_words(taught, capsys) == 0
     refused = sum(commands_end_in_words(forged_words(taught, seed), capsys) > 0 for seed in range(40))
     assert refused > 15
 
 
 @pytest.mark.sweep
-def test_a_thousand_forged_words_are_refused_in_words_by_every_command(taught, capsys):
+def test_a_thousand_forged_metadata_raise_a_clear_error_in_every_command(taught, capsys):
     for seed in range(1000, 2000):
         commands_end_in_words(forged_words(taught, seed), capsys)
 

@@ -42,7 +42,7 @@ def test_rows_are_learned_exactly_once_however_often_they_come(tmp_path, rows):
     np.testing.assert_allclose(rm.load(path).decision_function(X), whole.decision_function(X), rtol=1e-12, atol=1e-14)
 
 
-def test_notes_that_are_no_plain_values_are_refused(tmp_path, small):
+def test_notes_that_are_no_json_values_raise_input_error(tmp_path, small):
     for bad in ({"a": np.arange(2)}, {"a": float("nan")}, {"a": {1, 2}}):
         with pytest.raises(rm.InputError, match="notes of JSON values"):
             write(tmp_path / "m", ModelFile(small, notes=bad))
@@ -97,7 +97,7 @@ def test_what_a_file_says_of_itself(learner, expected, tmp_path):
     json.dumps(told, allow_nan=False)
 
 
-def test_arrays_come_back_lying_as_they_lay():
+def test_arrays_are_restored_in_their_memory_layout():
     """Column-major, transposed, sliced and reversed ones too: where numbers lie decides how products round."""
     rng = np.random.default_rng(0)
     big = rng.standard_normal((8, 6))

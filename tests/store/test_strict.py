@@ -1,4 +1,4 @@
-"""A right checksum is not trusted either: what makes no sense as a learner is refused, and nothing else is made."""
+"""Files with a correct checksum and invalid content raise FileError."""
 
 import dataclasses
 import json
@@ -113,7 +113,7 @@ def rows_wait(monkeypatch):
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_file_that_makes_no_sense_is_refused(name, rows_wait):
+def test_an_invalid_file_raises_file_error(name, rows_wait):
     change, words = CHANGES[name]
     with pytest.raises(rm.FileError, match=words):
         from_bytes(rewritten(pair(), change))
@@ -194,7 +194,7 @@ def test_an_estimator_that_does_not_fit_together_is_refused(name, small):
 
 @pytest.mark.parametrize("word", ["ledger", "notes", "about", "learner"])
 @pytest.mark.parametrize("value", ["[", '[["x"]]', None])
-def test_words_that_make_no_sense_are_refused(word, value, small):
+def test_invalid_metadata_raise_file_error(word, value, small):
     words, arrays = parse(content_of(small))
     del words["sha256"]
     words[word] = value
@@ -210,7 +210,7 @@ REPLACED = {"Root": {"factor"}, "RLSState": {"sharing"}, "LowRankState": {"cache
 
 
 @pytest.mark.parametrize("name", [n for n, r in RECORDS.items() if not r.module.startswith("remanence.deep")])
-def test_the_registry_forgets_no_part_of_a_class(name):
+def test_a_record_has_every_field_of_its_class(name):
     """A new field of a state must be stored too, or be named here as one that is computed again."""
     cls, record = class_of(name), RECORDS[name]
     if dataclasses.is_dataclass(cls):
