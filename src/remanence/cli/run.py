@@ -19,28 +19,32 @@ def run(
         str, typer.Option(help=f"What to learn: {', '.join(STREAMS)}, or a CSV, NPZ or Parquet file.")
     ] = "digits",
     tasks: Annotated[
-        int | None, typer.Option(help="How many tasks to cut it into.", show_default=f"{TASKS}, or a class a task")
+        int | None, typer.Option(help="Number of tasks to split it into.", show_default=f"{TASKS}, or a class a task")
     ] = None,
     methods: Annotated[
         str, typer.Option(help=f"Learners separated by commas, or all: {', '.join(LEARNERS)}.")
     ] = ",".join(DEFAULT),
-    seed: Annotated[int, typer.Option(help="Decides which rows are for testing and the order of SGD.")] = 0,
-    seeds: Annotated[int, typer.Option(help="Learn for so many seeds, and show mean and standard deviation.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the test split and of the order of SGD.")] = 0,
+    seeds: Annotated[int, typer.Option(help="Number of seeds; reports mean and standard deviation.")] = 1,
     order: Annotated[
         str, typer.Option(help=f"Order of the classes: {', '.join(ORDERS)} (by seed), or all, separated by commas.")
     ] = "sorted",
     label: Annotated[str, typer.Option(help="Column of a file that holds the classes.", show_default=False)] = "",
-    ignore: Annotated[list[str] | None, typer.Option(help="Column of a file to leave out; again for more.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Column of a file to leave out; repeatable.")] = None,
     test: Annotated[float, typer.Option(help="Share of rows set aside, where the data bring no test rows.")] = 0.25,
     data: Annotated[Path, typer.Option(help="Folder of the idx files of mnist and fashion-mnist.")] = Path("data"),
     certify: Annotated[
         bool | None,
-        typer.Option("--certify/--no-certify", help="Check what is guaranteed.", show_default="unless it takes long"),
+        typer.Option(
+            "--certify/--no-certify", help="Check the guarantees of each learner.", show_default="unless it takes long"
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for numbers, pictures and page.", show_default="runs/<stream>")
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Forget what the folder holds and start anew.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Delete the run in the folder and start from scratch.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")] = False,
 ) -> None:
     """Learn a stream task by task with several methods, and report what each of them has kept.

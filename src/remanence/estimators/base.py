@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.fingerprint import fingerprint
-from remanence.estimators.input_checks import check_container, refused_as_input_error
+from remanence.estimators.input_checks import as_input_error, check_container
 from remanence.estimators.one_value import OneValue
 from remanence.estimators.random_features import RandomFeatures
 from remanence.estimators.settings import (
@@ -68,7 +68,7 @@ class ContinualEstimator(OneValue):
             outer: {k.removeprefix(outer): params.pop(k) for k in list(params) if k.startswith(outer)}
             for outer in ("method__", "features__")
         }
-        refused_as_input_error(super().set_params, **params)
+        as_input_error(super().set_params, **params)
         if inner["method__"]:
             self.method = changed_clone(check_method(self.method), inner["method__"], "method")
         if inner["features__"]:
@@ -96,7 +96,7 @@ class ContinualEstimator(OneValue):
             return np.asarray(X)
         check_container(X)
         try:
-            return np.asarray(refused_as_input_error(validate_data, self, X, reset=reset, **self._wanted()))
+            return np.asarray(as_input_error(validate_data, self, X, reset=reset, **self._wanted()))
         except InputError as refusal:
             if self.features is None:
                 raise
@@ -188,9 +188,7 @@ class ContinualEstimator(OneValue):
         if sample_weight is None:
             return None
         check_container(sample_weight, "sample_weight")
-        weights = refused_as_input_error(
-            _check_sample_weight, sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
+        weights = as_input_error(_check_sample_weight, sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if (weights == 1).all():
             return None
         return np.asarray(weights)

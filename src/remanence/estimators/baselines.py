@@ -18,9 +18,9 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.growing_classes import grow_classes
 from remanence.estimators.input_checks import (
+    as_input_error,
     check_container,
     check_labels,
-    refused_as_input_error,
 )
 from remanence.estimators.one_value import OneValue
 from remanence.labels import check_same_kind
@@ -67,7 +67,7 @@ class _Baseline(ClassifierMixin, OneValue, ABC):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy on rows X with labels y."""
-        return float(refused_as_input_error(super().score, X, y, sample_weight))
+        return float(as_input_error(super().score, X, y, sample_weight))
 
     @abstractmethod
     def _check_settings(self) -> None: ...
@@ -93,7 +93,7 @@ class _Baseline(ClassifierMixin, OneValue, ABC):  # type: ignore[misc]
 
     def _checked(self, X: Any, y: Any, anew: bool) -> tuple[Array, Array]:
         check_container(X)
-        X = refused_as_input_error(validate_data, self, X, reset=anew, dtype=FLOATS)
+        X = as_input_error(validate_data, self, X, reset=anew, dtype=FLOATS)
         y = check_labels(y, len(X))
         check_finite(X, "X")
         if not anew:
@@ -104,7 +104,7 @@ class _Baseline(ClassifierMixin, OneValue, ABC):  # type: ignore[misc]
         if "classes_" not in self.__dict__:
             check_is_fitted(self, "classes_")
         check_container(X)
-        X = refused_as_input_error(validate_data, self, X, reset=False, dtype=FLOATS)
+        X = as_input_error(validate_data, self, X, reset=False, dtype=FLOATS)
         check_finite(X, "X")
         return X  # type: ignore[no-any-return]
 

@@ -13,7 +13,7 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.base import ContinualEstimator, positive
 from remanence.estimators.growing_classes import grow_classes
-from remanence.estimators.input_checks import check_labels, refused_as_input_error
+from remanence.estimators.input_checks import as_input_error, check_labels
 from remanence.estimators.settings import check_word
 from remanence.labels import check_same_kind
 from remanence.methods.protocol import Method
@@ -197,7 +197,7 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy on rows X with labels y."""
-        return float(refused_as_input_error(super().score, X, y, sample_weight))
+        return float(as_input_error(super().score, X, y, sample_weight))
 
     @property
     def coef_(self) -> Array:

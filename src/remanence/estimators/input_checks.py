@@ -19,7 +19,7 @@ class InputTypeError(InputError, TypeError):
     """Input of a type that cannot be used; scikit-learn's checks want a TypeError there."""
 
 
-def refused_as_input_error(check: Any, *args: Any, **kwargs: Any) -> Any:
+def as_input_error(check: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a check and re-raise its errors as InputError."""
     try:
         return check(*args, **kwargs)
@@ -51,13 +51,13 @@ def check_targets(y: Any, rows: int, dtype: Any) -> tuple[Array, bool]:
         raise InputError("this estimator requires y to be passed, but the target y is None")
     check_container(y, "y")
     if type(y) is not np.ndarray:
-        y = refused_as_input_error(check_array, y, ensure_2d=False, dtype=None, input_name="y")
+        y = as_input_error(check_array, y, ensure_2d=False, dtype=None, input_name="y")
     if y.dtype.kind == "O":
-        y = refused_as_input_error(y.astype, np.float64)
+        y = as_input_error(y.astype, np.float64)
     Y = check_numbers(y, "y", dtype)
     if Y.ndim not in (1, 2):
         raise InputError(f"expected y of shape (rows,) or (rows, outputs), got {Y.shape}")
-    refused_as_input_error(check_consistent_length, np.empty(rows), Y)
+    as_input_error(check_consistent_length, np.empty(rows), Y)
     if Y.ndim == 2 and not Y.shape[1]:
         raise InputError("expected y with at least one output, got none")
     check_finite(Y, "y")
@@ -72,11 +72,11 @@ def check_labels(y: Any, rows: int | None = None) -> Array:
     if not (type(y) is np.ndarray and y.ndim == 1):
         if isinstance(y, (list, tuple)):
             _check_size(y, len(y))
-        y = refused_as_input_error(column_or_1d, y, warn=True)
+        y = as_input_error(column_or_1d, y, warn=True)
     if y.dtype.kind in "OT":
         y = _of_one_kind(y)
     if rows is not None and len(y) != rows:
-        refused_as_input_error(check_consistent_length, np.empty(rows), y)
+        as_input_error(check_consistent_length, np.empty(rows), y)
     kind = y.dtype.kind
     if kind == "f":
         if not np.isfinite(y).all():

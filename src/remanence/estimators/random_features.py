@@ -10,7 +10,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from remanence.arrays import Array
-from remanence.estimators.input_checks import check_container, refused_as_input_error
+from remanence.estimators.input_checks import as_input_error, check_container
 from remanence.estimators.one_value import OneValue
 from remanence.estimators.settings import check_word
 from remanence.validation import check_count, check_memory, check_number
@@ -61,7 +61,7 @@ class RandomFeatures(TransformerMixin, OneValue):  # type: ignore[misc]
         self._check_settings()
         check_container(X)
         draft = self._blank()
-        X = refused_as_input_error(validate_data, draft, X, dtype=(np.float64, np.float32))
+        X = as_input_error(validate_data, draft, X, dtype=(np.float64, np.float32))
         size = 8.0 * float(self.width) * X.shape[1]
         check_memory(size, f"{self.width} random features of {X.shape[1]} columns", "use a smaller width")
         draft._layer()
@@ -78,7 +78,7 @@ class RandomFeatures(TransformerMixin, OneValue):  # type: ignore[misc]
         check_is_fitted(self, "n_features_in_")
         self._check_settings()
         check_container(X)
-        X = refused_as_input_error(validate_data, self, X, reset=False, dtype=(np.float64, np.float32))
+        X = as_input_error(validate_data, self, X, reset=False, dtype=(np.float64, np.float32))
         size = float(X.itemsize) * float(self.width) * len(X)
         check_memory(size, f"{self.width} random features of {len(X)} rows", "transform fewer rows at once")
         B, b = self._layer()

@@ -8,7 +8,7 @@ from sklearn.base import RegressorMixin
 from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.base import ContinualEstimator, positive
-from remanence.estimators.input_checks import check_targets, refused_as_input_error
+from remanence.estimators.input_checks import as_input_error, check_targets
 from remanence.methods.protocol import Method
 
 
@@ -131,7 +131,7 @@ class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[mi
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The coefficient of determination R² on rows X with targets y."""
-        return float(refused_as_input_error(super().score, X, y, sample_weight))
+        return float(as_input_error(super().score, X, y, sample_weight))
 
     @property
     def coef_(self) -> Array:
