@@ -149,11 +149,6 @@ class Posterior:
 
     def solve(self, schedule: WeightSchedule, ridge: float) -> Array:
         """The weights W (d, c) of least squares over all rows and the prior."""
-        if self.cache.weights is None:
-            self.cache.weights = self._solve(schedule, ridge)
-        return self.cache.weights
-
-    def _solve(self, schedule: WeightSchedule, ridge: float) -> Array:
         keeps, buffer = len(self.start) <= NARROW, self.pending.buffer
         if self.is_recursive(schedule) and (keeps or self.pending.count or buffer.base is not None):
             self.attach_base(schedule)

@@ -57,10 +57,10 @@ class RLSState(Posterior):
 
     def weights(self, schedule: WeightSchedule) -> Array:
         """The weights (d, c); do not write to them."""
-        if self.cache.weights is None:
-            self.solve(schedule, self.ridge_in_force(schedule))
-        assert self.cache.weights is not None
-        return self.cache.weights
+        W = self.cache.weights
+        if W is None:
+            W = self.cache.weights = self.solve(schedule, self.ridge_in_force(schedule))
+        return W
 
     def ridge_in_force(self, schedule: WeightSchedule) -> float:
         """The ridge λ: the setting, or with "auto" the one of largest evidence."""
