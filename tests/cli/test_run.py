@@ -47,7 +47,7 @@ def test_it_prints_the_matrices_the_table_and_the_headline(done, results):
         rows = (line for line in done.stdout.splitlines() if " kB" in line)
         row = next(row for row in rows if row.startswith(learner["label"]))
         assert f"{100 * learner['metrics']['average_accuracy']:.1f}" in row
-    assert "tasks (column)" in done.stdout
+    assert "tasks learned (column)" in done.stdout
     assert " ".join(results["headline"].split()) in " ".join(done.stdout.split())
     assert done.stderr == ""
 
