@@ -1,4 +1,4 @@
-# Each target is all a fresh machine needs: Python >= 3.11, make and a package index.
+# Each target is all a fresh machine needs: Python >= 3.11, a C compiler, make and a package index.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -6,10 +6,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Two test processes share two cores; a second BLAS thread in each would only wait.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test slow minimum lint types browser verify claims docs bench data clean
+.PHONY: run test slow wheel sanitize minimum lint types browser verify claims docs bench data clean
 
 # Two stamps, so that running the main job does not wait for the tools of development.
-$(VENV)/.core: pyproject.toml constraints.txt
+$(VENV)/.core: pyproject.toml constraints.txt setup.py $(wildcard src/remanence/kernels/native/*)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt -e .
 	touch $@
@@ -62,6 +62,18 @@ test: $(VENV)/.dev lint types browser  ## lint, types, every test, and the share
 slow: $(VENV)/.dev                 ## the long random sweeps, half an hour or more
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m sweep
 
+wheel: $(VENV)/.dev                ## a wheel in dist/, tried in an empty environment without a compiler
+	$(BIN)/pip wheel -q --no-deps -w dist .
+	REMANENCE_WHEELS=dist $(BIN)/python -m pytest -m sweep tests/kernels/test_wheel.py
+
+# Kernels compiled with AddressSanitizer, in a copy of the package.
+sanitize: $(VENV)/.dev             ## the tests of the kernels under AddressSanitizer
+	mkdir -p build/sanitize && cp -r src/remanence build/sanitize/
+	REMANENCE_CFLAGS="-g -O1 -fsanitize=address -fno-omit-frame-pointer" \
+		$(BIN)/python setup.py -q build_ext --force --build-lib build/sanitize --build-temp build/sanitize-objects
+	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
+		PYTHONPATH=$(CURDIR)/build/sanitize $(BIN)/python -m pytest -p no:cacheprovider tests/kernels/test_oracles.py
+
 # The lower bounds of pyproject.toml as pins; torch and the tools of development stay as constraints.txt has them.
 MINIMUM := 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	print(*(d.replace(">=", "==") for d in p["dependencies"] + p["optional-dependencies"]["data"]), sep="\n")'
@@ -74,10 +86,10 @@ minimum:                           ## the tests with the oldest versions that py
 	build/minimum/bin/python -m pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.bench              ## every benchmark as a ratio measured in one run
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m benchmarks
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
 data: $(VENV)/.core                ## data sets of the experiments, through package clients
 	$(BIN)/python -m experiments.data
 
 clean:
-	rm -rf $(VENV) build runs site *.egg-info src/*.egg-info
+	rm -rf $(VENV) build dist runs site *.egg-info src/*.egg-info src/remanence/kernels/*/*.so

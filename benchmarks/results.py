@@ -16,7 +16,6 @@ LIBRARIES = (
     "remanence",
     "numpy",
     "scipy",
-    "numba",
     "scikit-learn",
     "padasip",
     "river",

@@ -15,6 +15,7 @@ from remanence.kalman.model import LinearGaussian
 from remanence.kalman.observations import check_observations
 from remanence.kalman.results import Filtered, join_groups, shared
 from remanence.kernels.constants import CONFLICT, DECIDED, LOG_2PI, SEEN
+from remanence.kernels.kalman import means
 
 FORMS = ("covariance", "root")
 WIDE = 64  # from this many numbers per step (series × features) on, matrix products beat the compiled loop
@@ -85,8 +86,6 @@ def _means(model: LinearGaussian, gains: Gains, Y: Array) -> tuple[Array, Array,
     d = model.features
     if N > 1 and N * d >= WIDE:
         return _means_batched(model, gains, Y)
-    from remanence.kernels.compiled_kalman_filter import means
-
     predicted, filtered, logliks = np.empty((N, T, d)), np.empty((N, T, d)), np.empty((N, T))
     means(
         model.steps.A, model.steps.X, Y, model.mean, gains.G, gains.W, gains.logdet, gains.kinds, gains.slack,

@@ -15,6 +15,7 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.kalman.model import LinearGaussian, Steps
 from remanence.kernels.constants import MISSING
+from remanence.kernels.kalman import covariances
 from remanence.memory.gaussian import Gain, advanced_root, exactness, gain, psd_root, root_gain, semidefinite, symmetric
 
 SMALL = 100  # up to this many features (and entries) the compiled loop is faster than LAPACK a step
@@ -54,8 +55,6 @@ def compute(model: LinearGaussian, there: Array, form: str, steady: bool = True)
             return _with(out, _by_lapack(model, there, out, constant))
         _by_roots(model, there, out)
         return out
-    from remanence.kernels.compiled_kalman_filter import covariances
-
     settled = covariances(
         s.A, s.Q, s.X, s.R, roots(s.Q) if rooted else s.Q, roots(s.R), s.least_Q, s.least_R,
         model.cov, psd_root(model.cov), there, rooted, constant, ulps(d),

@@ -21,6 +21,7 @@ from remanence.kalman.gains import SMALL, Gains, at, near, ulps
 from remanence.kalman.model import LinearGaussian
 from remanence.kalman.results import Filtered, Smoothed, join_groups, shared
 from remanence.kernels.constants import CAREFUL, DOUBTFUL, ROUNDING, SEEN
+from remanence.kernels.kalman import smoothed_covariances, smoothed_means
 from remanence.memory.gaussian import lapack, semidefinite, symmetric
 
 AMPLIFIED = 1e3  # above this amplification of rounding, (RTS4) is used
@@ -108,8 +109,6 @@ def _covariances(model: LinearGaussian, F: Array, P: Array, gains: Gains | None 
         smoothed, L = _by_lapack(model, F, P, constant)
         worst = max((_amplified(L[t], P[t + 1], P[t]) for t in range(len(L))), default=0.0)
     else:
-        from remanence.kernels.compiled_kalman_smoother import smoothed_covariances
-
         smoothed, L = np.empty((2, *F.shape))
         L = L[:-1]
         worst = smoothed_covariances(s.A, s.Q, s.least_Q, F, P, constant, ulps(model.features), smoothed, L)
@@ -201,8 +200,6 @@ def _gain(A: Array, Q: Array, least: float, F: Array, P: Array) -> tuple[Array, 
 def _means(L: Array, filtered: Array, predicted: Array) -> Array:
     N, T, d = filtered.shape
     if N == 1 or N * d < WIDE:
-        from remanence.kernels.compiled_kalman_smoother import smoothed_means
-
         smoothed = np.empty(filtered.shape)
         smoothed_means(L, writeable(filtered), writeable(predicted), smoothed)
         return smoothed

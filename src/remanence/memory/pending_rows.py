@@ -15,6 +15,7 @@ from weakref import WeakSet
 import numpy as np
 
 from remanence.arrays import Array
+from remanence.kernels.rotations import live_rows
 from remanence.memory.blas_threads import one_thread
 from remanence.memory.forking import unforked
 from remanence.memory.root import Root, lapack
@@ -154,13 +155,11 @@ class PendingRows:
 
 def _compiled_weights(buffer: RowBuffer, k: int, forget: float, gain: float) -> Array | None:
     """The same in one compiled call: for few features the calls of LAPACK would take longer than the work."""
-    from remanence.kernels.compiled_memory import live_rows
-
     assert buffer.base is not None and buffer.base_weights is not None
     dtype = buffer.X.dtype
     condition = [buffer.smallest_pivot, buffer.largest_diagonal, buffer.base_condition]
     scales = np.array([forget, gain, *condition, LIMITS[dtype]], dtype)
-    W = np.empty_like(buffer.base_weights)
+    W = np.empty(buffer.base_weights.shape, dtype)
     images = (buffer.S, buffer.C, buffer.U, buffer.transformed)
     done = live_rows(buffer.base.factor, buffer.base_weights, buffer.X, buffer.Y, *images, k, scales, W)
     buffer.smallest_pivot, buffer.largest_diagonal = float(scales[2]), float(scales[3])

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
+from scipy.linalg import get_lapack_funcs  # (here, and not in the function: the first row must not wait for it)
 
 from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
@@ -26,8 +27,6 @@ from remanence.memory.lost import merged as lost_by_both
 @cache
 def lapack(dtype: str) -> tuple[Any, ...]:
     """LAPACK's tpqrt, tpmqrt and trtrs for a dtype character."""
-    from scipy.linalg import get_lapack_funcs
-
     return tuple(get_lapack_funcs(("tpqrt", "tpmqrt", "trtrs"), dtype=np.dtype(dtype)))
 
 
@@ -123,8 +122,6 @@ class Root:
 
     def inverse_diagonal(self) -> Array:
         """(d,) The diagonal of (RᵀR)⁻¹, in float64."""
-        from scipy.linalg import get_lapack_funcs
-
         inverse, info = get_lapack_funcs(("trtri",), dtype=self.dtype)[0](self.factor)
         if info > 0:
             raise NumericalError("the information is singular in this precision; use a larger ridge or float64")
@@ -295,7 +292,7 @@ def _downdated(root: Root, X: Array, Y: Array, rounding: Array) -> tuple[Root, f
     With S solving RᵀS = Xᵀ, complete its columns by α (ααᵀ = I − SᵀS) to orthonormal ones. The rotation that takes
     [S; αᵀ] to [I; 0] takes [R z; 0 ζ] to [X Y; R' z'], ζ = α⁻¹(Y − Sᵀz); the rest shrinks by ‖ζ‖².      (R4)
     """
-    from scipy.linalg import get_lapack_funcs, solve_triangular
+    from scipy.linalg import solve_triangular
 
     (d, c), n = root.shape, len(X)
     eps = float(np.finfo(root.dtype).eps)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from remanence.arrays import Array
+from remanence.kernels.rotations import rotate_rows
 from remanence.memory.blas_threads import one_thread
 from remanence.memory.root import Root, column_major, lapack, prior_floor, sums_of_squares
 
@@ -83,8 +84,6 @@ class Tracker:
 
 
 def _fold_rows(root: Root, X: Array, Y: Array, weights: Array, decay: float) -> tuple[Root, Array]:
-    from remanence.kernels.compiled_memory import rotate_rows
-
     (n, d), c, even = X.shape, Y.shape[1], len(X) + len(X) % 2
     rows, targets, errors = (np.zeros((even, width), root.dtype) for width in (d, c, c))
     rows[:n], targets[:n] = X, Y

@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike
 
 from remanence.arrays import Array, read_only
 from remanence.errors import InputError
+from remanence.kernels.filters import apa_walk
 from remanence.memory.root import take_outputs
 from remanence.memory.subspace import nothing
 from remanence.memory.window import Everything, Window, correction, nothing_seen
@@ -101,7 +102,7 @@ class APA(Method[APAState]):
     def track(self, state: APAState, X: Any, Y: Any, donate: bool = False) -> tuple[APAState, Array]:
         X, Y = check_block(X, Y, state.W)
         steps = resolve(self.step, state.count, len(X)).astype(X.dtype)
-        W, errors, past = state.W.copy(), np.empty_like(Y), state.past
+        W, errors, past = state.W.copy(), np.empty(Y.shape, Y.dtype), state.past
         if isinstance(past, Window):
             assert self.buffer is not None
             W = _walk(W, past, np.ascontiguousarray(X), np.ascontiguousarray(Y), steps, self.buffer, errors)
@@ -123,8 +124,6 @@ class APA(Method[APAState]):
 
 def _walk(W: Array, past: Window, X: Array, Y: Array, steps: Array, buffer: int, errors: Array) -> Array:
     """The compiled loop, first over the rows that still see the window, then over the rest; W (d, c) is returned."""
-    from remanence.kernels.compiled_filters import apa_walk
-
     W = np.array(W.T, order="C")
     bound = max(DEPENDENT, 1e3 * float(np.finfo(X.dtype).eps))
     head = min(buffer, len(X))

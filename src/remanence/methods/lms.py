@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike
 
 from remanence.arrays import Array, read_only
 from remanence.errors import InputError
+from remanence.kernels.filters import lms_walk
 from remanence.memory.root import take_outputs
 from remanence.methods.protocol import Method
 from remanence.methods.step_sizes import check_step, resolve
@@ -69,11 +70,9 @@ class LMS(Method[LMSState]):
 
     @quiet
     def track(self, state: LMSState, X: Any, Y: Any, donate: bool = False) -> tuple[LMSState, Array]:
-        from remanence.kernels.compiled_filters import lms_walk
-
         X, Y = check_block(X, Y, state.W, finite=False)
         steps = resolve(self.step, state.count, len(X)).astype(X.dtype)
-        W, errors = np.array(state.W.T, order="C"), np.empty_like(Y)
+        W, errors = np.array(state.W.T, order="C"), np.empty(Y.shape, Y.dtype)
         if lms_walk(W, np.ascontiguousarray(X), np.ascontiguousarray(Y), steps, self.normalized, errors) < len(X):
             check_finite(X, "X")  # (the loop looks at every entry anyway, so it also looks for NaN)
         check_result(W, errors)

@@ -1,0 +1,1 @@
+"""The kernels of native/, compiled for any processor."""

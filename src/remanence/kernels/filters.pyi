@@ -1,0 +1,6 @@
+from remanence.arrays import Array
+
+def lms_walk(W: Array, X: Array, Y: Array, steps: Array, normalized: bool, errors: Array) -> int: ...
+def apa_walk(
+    W: Array, Z: Array, T: Array, first: int, buffer: int, steps: Array, errors: Array, skip: int, bound: float
+) -> int: ...

@@ -1,0 +1,51 @@
+from remanence.arrays import Array
+
+def covariances(
+    A: Array,
+    Q: Array,
+    X: Array,
+    R: Array,
+    root_Q: Array,
+    root_R: Array,
+    least_Q: Array,
+    least_R: Array,
+    start: Array,
+    root: Array,
+    there: Array,
+    rooted: bool,
+    constant: bool,
+    ulps: float,
+    predicted: Array,
+    filtered: Array,
+    G: Array,
+    W: Array,
+    logdet: Array,
+    kinds: Array,
+    slack: Array,
+) -> int: ...
+def means(
+    A: Array,
+    X: Array,
+    Y: Array,
+    start: Array,
+    G: Array,
+    W: Array,
+    logdet: Array,
+    kinds: Array,
+    slack: Array,
+    predicted: Array,
+    filtered: Array,
+    logliks: Array,
+) -> None: ...
+def smoothed_covariances(
+    A: Array,
+    Q: Array,
+    least_Q: Array,
+    filtered: Array,
+    predicted: Array,
+    constant: bool,
+    ulps: float,
+    smoothed: Array,
+    L: Array,
+) -> float: ...
+def smoothed_means(L: Array, filtered: Array, predicted: Array, smoothed: Array) -> None: ...
