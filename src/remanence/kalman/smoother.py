@@ -78,7 +78,7 @@ def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
 
 
 def writeable(array: Array) -> Array:
-    """The array in the layout of the compiled loops (another layout would compile them again)."""
+    """The array as the kernels take it: float64, contiguous."""
     return np.require(array, np.float64, ["C", "W"])
 
 
