@@ -19,7 +19,7 @@ from remanence.kernels.rotations import rotate_rows
 from remanence.memory.blas_threads import one_thread
 from remanence.memory.root import Root, column_major, lapack, prior_floor, sums_of_squares
 
-NARROW = 96  # features up to which a compiled loop over rows beats blocks
+NARROW = 192  # features up to which a compiled loop over rows beats blocks
 
 
 @cache
