@@ -41,9 +41,9 @@ def place(tmp_path_factory):
     """A copy of the project as a user gets it, and an environment in which nothing is installed."""
     folder = tmp_path_factory.mktemp("user") / "remanence"
     folder.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
-    unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.nbi", "*.nbc")
+    unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so")
     for name in ("src", "examples"):
         shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
     home = folder.parent / "environment"
