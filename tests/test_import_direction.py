@@ -12,6 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "remanence"
 
 # From the bottom up: a room may import itself and what stands before it. Single files (errors, …) are lowest.
 ROOMS = [
+    "parallel",
     "kernels",
     "memory",
     "methods",

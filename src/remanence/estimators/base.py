@@ -28,10 +28,10 @@ from remanence.estimators.settings import (
     check_word,
     settings_of,
 )
-from remanence.memory.forking import unforked
 from remanence.methods import LMS, RLS
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.protocol import Method
+from remanence.parallel.forking import unforked
 from remanence.validation import check_finite, check_memory, check_numbers, check_result, quiet
 
 FORM = (

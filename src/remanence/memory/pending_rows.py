@@ -16,9 +16,9 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.kernels.rotations import live_rows
-from remanence.memory.blas_threads import one_thread
-from remanence.memory.forking import unforked
 from remanence.memory.root import Root, lapack
+from remanence.parallel.blas_threads import one_thread
+from remanence.parallel.forking import unforked
 
 NARROW = 160  # features up to which the compiled step beats LAPACK's calls
 LIMITS = {np.dtype(np.float64): 1e4, np.dtype(np.float32): 1e2}  # condition of M times that of F up to which M is used

@@ -10,9 +10,9 @@ after back substitution. The prior is eliminated panel by panel, TILE rows at a 
 import numpy as np
 
 from remanence.arrays import Array
-from remanence.memory.blas_threads import one_thread
-from remanence.memory.forking import unforked
 from remanence.memory.root import Root, check_solution, lapack, prior_diagonal
+from remanence.parallel.blas_threads import one_thread
+from remanence.parallel.forking import unforked
 
 TILE = 64
 

@@ -19,9 +19,9 @@ from scipy.linalg import get_lapack_funcs  # (here, and not in the function: the
 
 from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
-from remanence.memory.blas_threads import one_thread
 from remanence.memory.lost import ROUNDING, after_removal
 from remanence.memory.lost import merged as lost_by_both
+from remanence.parallel.blas_threads import one_thread
 
 
 @cache

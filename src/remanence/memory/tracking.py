@@ -16,8 +16,8 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.kernels.rotations import rotate_rows
-from remanence.memory.blas_threads import one_thread
 from remanence.memory.root import Root, column_major, lapack, prior_floor, sums_of_squares
+from remanence.parallel.blas_threads import one_thread
 
 NARROW = 192  # features up to which a compiled loop over rows beats blocks
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from remanence.arrays import Array
-from remanence.memory.forking import unforked
+from remanence.parallel.forking import unforked
 from remanence.validation import check_result, check_rows, quiet
 
 State = TypeVar("State")

@@ -19,13 +19,13 @@ from remanence.errors import InputError, NumericalError
 from remanence.memory import lost
 from remanence.memory import root as roots
 from remanence.memory.forgetting import WeightSchedule
-from remanence.memory.forking import unforked
 from remanence.memory.posterior import RENEWAL
 from remanence.memory.root import Root, sums_of_squares
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.precision import check_loss
 from remanence.methods.rls_exact import ExactState
 from remanence.methods.rls_state import RLSState
+from remanence.parallel.forking import unforked
 from remanence.validation import (
     check_block,
     check_free,

@@ -8,8 +8,8 @@ import textwrap
 import numpy as np
 import pytest
 
-from remanence.memory.blas_threads import _libraries, one_thread
 from remanence.memory.pending_rows import RowBuffer
+from remanence.parallel.blas_threads import _libraries, one_thread
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -116,7 +116,7 @@ def test_the_number_of_blas_threads_is_put_back_in_the_child():
 
 
 def test_a_fork_inside_a_product_of_its_own_thread_does_not_wait_for_itself():
-    from remanence.memory.forking import unforked
+    from remanence.parallel.forking import unforked
 
     with unforked:
         pid = os.fork()
@@ -134,7 +134,7 @@ def test_a_fork_waits_for_products_of_other_threads():
     import threading
     import time
 
-    from remanence.memory.forking import unforked
+    from remanence.parallel.forking import unforked
 
     entered, over = threading.Event(), []
 
