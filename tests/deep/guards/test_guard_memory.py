@@ -6,6 +6,7 @@ import io
 import pytest
 
 import remanence as rm
+from remanence.store.model_file import ModelFile, from_bytes, to_buffers
 
 torch = pytest.importorskip("torch")
 nn, optim = torch.nn, torch.optim
@@ -120,7 +121,7 @@ def damaged(state, change):
 
 CHANGES = {
     "another guard": (lambda s: s.update(guard="OWM"), r"state_dict of a GradientProjection.*'OWM'"),
-    "another format": (lambda s: s.update(format=2), "format 1"),
+    "another format": (lambda s: s.update(format=3), "format 1 to 2"),
     "a part missing": (lambda s: s["layers"]["0"].pop("factor"), "damaged"),
     "layers missing": (lambda s: s.pop("layers"), "damaged"),
     "another layer": (lambda s: s["layers"].update(far=s["layers"].pop("0")), "layer far has .* and None here"),
@@ -140,6 +141,60 @@ def test_a_state_of_something_else_raises_an_error_and_nothing_changes(kind, mlp
     assert equal(guard.state_dict(), before)
     with pytest.raises(rm.InputError, match="state_dict"):
         guard.load_state_dict([before])
+
+
+def places(state, path=()):
+    """The path of every entry of a nested state."""
+    for name, value in state.items():
+        yield (*path, name)
+        if isinstance(value, dict):
+            yield from places(value, (*path, name))
+
+
+def at(state, path):
+    for name in path:
+        state = state[name]
+    return state
+
+
+def refuses(guard, make, state):
+    """The state raises an error in load_state_dict, which changes nothing, and FileError when read from a file."""
+    before = guard.state_dict()
+    with pytest.raises(rm.InputError, match="expected"):
+        guard.load_state_dict(copy.deepcopy(state))
+    assert equal(guard.state_dict(), before)
+    forged = make(guard.model)
+    forged.state_dict = lambda: state
+    with pytest.raises(rm.FileError, match="expected"):
+        from_bytes(b"".join(map(bytes, to_buffers(ModelFile(forged)))), model=guard.model)
+
+
+@pytest.mark.parametrize("kind", [*MAKERS, "OGD"])
+@pytest.mark.filterwarnings("ignore:no direction is left", "ignore:earlier inputs use", "ignore:the memory is full")
+def test_a_missing_entry_or_a_nan_anywhere_in_a_saved_guard_is_noticed(kind):
+    make = MAKERS.get(kind, lambda net: rm.deep.OGD(net, rank=40, frozen=["scale"]))
+    net = Mixed().double()
+    guard = make(net)
+    guard.absorb([task(0)])
+    state = guard.state_dict()
+    paths = list(places(state))
+    assert len(paths) > 20
+    for path in paths:
+        refuses(guard, make, damaged(state, lambda s, path=path: at(s, path[:-1]).pop(path[-1])))
+    tensors = [
+        path for path in paths if isinstance(at(state, path), torch.Tensor) and at(state, path).is_floating_point()
+    ]
+    assert len(tensors) > 5
+    for path in tensors:
+        refuses(guard, make, damaged(state, lambda s, path=path: at(s, path).view(-1)[0].fill_(float("nan"))))
+
+
+def test_a_state_of_format_1_has_no_list_of_entries_and_loads(mlp, rows):
+    guard = rm.deep.GradientProjection(mlp())
+    guard.absorb([rows(3, 10)])
+    state = guard.state_dict()
+    guard.load_state_dict({name: part for name, part in state.items() if name != "entries"} | {"format": 1})
+    assert equal(guard.state_dict(), state)
 
 
 def test_the_same_parts_must_be_frozen(mlp, rows):

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from remanence.arrays import Array
+from remanence.deep.guards.guard_memory import check_no_nan
 from remanence.deep.nn.distributed import all_gather
 from remanence.errors import InputError
 from remanence.memory.long_rows import absorbed_rows
@@ -115,6 +116,10 @@ def memory_from_state(
     for part, wanted in ((directions, (len(strength), size)), (strength, (len(strength),)), (anchor, strength.shape)):
         if part.shape != wanted or part.dtype != np.float64 or not np.isfinite(part).all():
             raise InputError(f"expected finite numbers of shape {wanted} in a state, got a damaged one: {part.shape}")
-    spectrum = Spectrum(directions.T, strength, np.zeros((len(strength), 0)), np.zeros(0), float(state["dropped"]))
+    dropped = float(state["dropped"])
+    if not 0 <= dropped < np.inf:
+        raise InputError(f"expected what a state dropped to be a number of at least 0, got a damaged one: {dropped}")
     copies = {name: value.clone() for name, value in state["held"].items()}
+    check_no_nan({name: copies[name] for name in needed & copies.keys()})
+    spectrum = Spectrum(directions.T, strength, np.zeros((len(strength), 0)), np.zeros(0), dropped)
     return GradientMemory(spectrum, anchor, int(state["tasks"]), int(state["rows"]), copies)

@@ -28,6 +28,8 @@ from remanence.deep.guards.projection.guarded_steps import GuardedSteps, StepPro
 from remanence.deep.nn.wrappers import wrapper_chain
 from remanence.errors import InputError
 
+FORMAT = 2  # of a guard's state_dict; 1 had no list of entries
+
 
 class Guard(ABC):
     """Base class: train a model with any torch optimizer while its outputs on earlier inputs are protected.
@@ -226,9 +228,34 @@ class SavedState(dict[str, Any]):
         raise InputError(f"expected {name!r} in the saved state of a guard, got it without; is it damaged?")
 
 
+def saved_state(guard: str, parts: dict[str, Any]) -> dict[str, Any]:
+    """Return the state_dict of a guard with these parts; it lists its entries, so that a missing one is noticed."""
+    return {"guard": guard, "format": FORMAT, "entries": list(_entries(parts)), **parts}
+
+
 def check_saved(state: Any, guard: str) -> dict[str, Any]:
     """Return the saved state of a guard of this class, or raise InputError."""
-    if not isinstance(state, dict) or state.get("guard") != guard or state.get("format") != 1:
+    if not isinstance(state, dict) or state.get("guard") != guard or state.get("format") not in (1, FORMAT):
         found = state.get("guard") if isinstance(state, dict) else type(state).__name__
-        raise InputError(f"expected the state_dict of a {guard} (format 1), got one of {found!r}")
+        raise InputError(f"expected the state_dict of a {guard} (format 1 to {FORMAT}), got one of {found!r}")
     return SavedState(state)
+
+
+def check_complete(state: dict[str, Any]) -> None:
+    """Raise InputError if a saved state lacks an entry it had when it was made; format 1 does not list them."""
+    if state["format"] == 1:
+        return
+    present, listed = set(_entries(state)), state["entries"]
+    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+        raise InputError("expected a list of names as entries of the saved state of a guard, got a damaged state")
+    missing = [name for name in listed if name not in present]
+    if missing:
+        raise InputError(f"expected the entry {missing[0]!r} in the saved state of a guard, got a damaged state")
+
+
+def _entries(parts: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the names of all entries of nested dicts, such as layers/0/basis."""
+    for name, value in parts.items():
+        yield f"{prefix}{name}"
+        if isinstance(value, dict):
+            yield from _entries(value, f"{prefix}{name}/")

@@ -131,7 +131,7 @@ def memory_to_state(memory: GuardMemory) -> dict[str, Any]:
 
 
 def memory_from_state(state: dict[str, Any], roles: ParameterRoles) -> GuardMemory:
-    """The memory that `saved` wrote, for a model of the same layers."""
+    """Return the memory that `memory_to_state` converted, for a model of the same layers."""
     try:
         memory = _memory_from_dict(state)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
@@ -155,7 +155,21 @@ def memory_from_state(state: dict[str, Any], roles: ParameterRoles) -> GuardMemo
             f"expected a state of the same model, but {wrong[0]} is {theirs.get(wrong[0], 'not frozen')} there and "
             f"{known.get(wrong[0], 'not frozen')} here; create the guard with the same frozen and free"
         )
+    # a NaN may be a value of a buffer of the user's own modules
+    check_no_nan({n: t for n, t in memory.frozen.items() if n not in roles.read} | memory.table_values)
+    for name, used in memory.table_rows.items():
+        table, found = roles.tables.get(name), memory.table_values.get(name)
+        shape = None if table is None else (int(used.sum()), table.weight.shape[1])
+        if used.dtype != torch.bool or found is None or tuple(found.shape) != shape:
+            raise InputError(f"expected values of shape {shape} for the embedding {name}, got a damaged state")
     return memory
+
+
+def check_no_nan(tensors: dict[str, Tensor]) -> None:
+    """Raise InputError if a saved tensor contains NaN."""
+    for name, value in tensors.items():
+        if value.isnan().any():
+            raise InputError(f"expected numbers in the saved values of {name}, got a damaged state with NaN")
 
 
 def _check_layer(name: str, kept: ProtectedDirections, roots: list[Root]) -> None:

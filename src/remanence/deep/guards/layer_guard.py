@@ -16,7 +16,7 @@ from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from remanence.deep.guards.checks.batches import Forward, call_model
 from remanence.deep.guards.checks.trial import TrialStep
-from remanence.deep.guards.guard import Guard, check_saved
+from remanence.deep.guards.guard import Guard, check_complete, check_saved, saved_state
 from remanence.deep.guards.guard_memory import (
     GuardMemory,
     add_task,
@@ -253,12 +253,15 @@ class LayerGuard(Guard):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the guard's memory as nested dicts of tensors and plain values (can be stored without pickle)."""
-        return {"guard": type(self).__name__, "format": 1, **memory_to_state(self._memory)}
+        return saved_state(type(self).__name__, memory_to_state(self._memory))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a memory returned by `state_dict`; load the model's own weights separately."""
-        self._roles = assign_roles(self.model, self._frozen, self._free)
-        self._memory = memory_from_state(check_saved(state, type(self).__name__), self._roles)
+        roles = assign_roles(self.model, self._frozen, self._free)
+        saved = check_saved(state, type(self).__name__)
+        memory = memory_from_state(saved, roles)
+        check_complete(saved)
+        self._roles, self._memory = roles, memory
         self._reattach()
 
     def __repr__(self) -> str:

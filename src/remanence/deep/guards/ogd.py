@@ -31,7 +31,7 @@ from remanence.deep.guards.gradient_memory import (
     merge_spectra,
 )
 from remanence.deep.guards.gradient_rows import CHOICES, Of, gradient_rows
-from remanence.deep.guards.guard import Guard, check_saved
+from remanence.deep.guards.guard import Guard, check_complete, check_saved, saved_state
 from remanence.deep.guards.guard_memory import equals
 from remanence.deep.guards.parameter_roles import NORMS, batch_norms, check_patterns, copy_to_cpu, matches
 from remanence.deep.guards.projection.buffers import (
@@ -286,13 +286,14 @@ class OGD(Guard):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the guard's memory as tensors and plain values (can be stored without pickle)."""
-        return {"guard": "OGD", "format": 1, **memory_to_state(self._memory, self._flat.shapes)}
+        return saved_state("OGD", memory_to_state(self._memory, self._flat.shapes))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a memory returned by `state_dict`; load the model's own weights separately."""
-        self._memory = memory_from_state(
-            check_saved(state, "OGD"), self._flat.shapes, self._needed(), set(self._buffer_locations), self._bound
-        )
+        saved = check_saved(state, "OGD")
+        memory = memory_from_state(saved, self._flat.shapes, self._needed(), set(self._buffer_locations), self._bound)
+        check_complete(saved)
+        self._memory = memory
         self._reattach()
 
     def _needed(self) -> set[str]:
