@@ -108,11 +108,11 @@ def test_more_rows_than_features_are_reduced_without_loss(drift):
         X, Y = blocks[1]
         Q = np.array(method.drift) * np.eye(4) if np.ndim(method.drift) < 2 else np.array(method.drift)
         known = before.best.known
-        direct, surprise = Gaussian(known.mean, known.cov + Q).conditioned(X, Y, 0.3 * np.eye(n))
+        direct, innovation = Gaussian(known.mean, known.cov + Q).conditioned(X, Y, 0.3 * np.eye(n))
         np.testing.assert_allclose(method.weights(after), direct.mean, atol=1e-10, rtol=0)
         np.testing.assert_allclose(after.best.known.cov, direct.cov, atol=1e-10, rtol=0)
         gained = method.evidence(after) - method.evidence(before)
-        assert gained == pytest.approx(surprise.loglik, rel=1e-10)
+        assert gained == pytest.approx(innovation.loglik, rel=1e-10)
 
 
 @pytest.mark.parametrize("drift", DRIFTS.values(), ids=DRIFTS)

@@ -32,7 +32,7 @@ def case(seed, d=4, m=3, rank=None):
 def test_conditioning_and_advancing_by_the_book(form, rank, noise):
     mean, cov, X, R, y, rng = case(0, rank=rank)
     R = R * noise
-    after, surprise = known(form, mean, cov).conditioned(X, y, R)
+    after, innovation = known(form, mean, cov).conditioned(X, y, R)
     S = X @ cov @ X.T + R
     e = y - X @ mean
     K = np.linalg.solve(S, X @ cov).T
@@ -40,8 +40,8 @@ def test_conditioning_and_advancing_by_the_book(form, rank, noise):
     np.testing.assert_allclose(after.mean, mean + K @ e, atol=1e-12 + size)
     np.testing.assert_allclose(after.cov, cov - K @ X @ cov, atol=1e-12)
     loglik = -0.5 * (e @ np.linalg.solve(S, e) + np.linalg.slogdet(2 * np.pi * S)[1])
-    assert surprise.loglik == pytest.approx(loglik, rel=1e-9 + size)
-    assert surprise.seen == 3
+    assert innovation.loglik == pytest.approx(loglik, rel=1e-9 + size)
+    assert innovation.seen == 3
     A, Q = rng.standard_normal((4, 4)), np.diag([1.0, 0, 0, 0])
     later = after.advanced(A, Q)
     np.testing.assert_allclose(later.mean, A @ after.mean, atol=1e-12)
@@ -60,20 +60,20 @@ def test_missing_rows_are_rows_that_were_never_asked(form):
     )
     np.testing.assert_allclose(a[0].mean, b[0].mean)
     assert a[1].loglik == b[1].loglik and np.isnan(a[1].errors[1])
-    none, surprise = known(form, mean, cov).conditioned(X, np.full(3, np.nan), R)
+    none, innovation = known(form, mean, cov).conditioned(X, np.full(3, np.nan), R)
     np.testing.assert_array_equal(none.mean, mean)
-    assert surprise.loglik == 0 and surprise.seen == 0
+    assert innovation.loglik == 0 and innovation.seen == 0
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_several_outputs_share_one_covariance(form):
     _, cov, X, R, _, rng = case(2)
     means, Y = rng.standard_normal((4, 3)), rng.standard_normal((3, 3))
-    after, surprise = known(form, means, cov).conditioned(X, Y, R)
+    after, innovation = known(form, means, cov).conditioned(X, Y, R)
     single = [known(form, means[:, j], cov).conditioned(X, Y[:, j], R) for j in range(3)]
     np.testing.assert_allclose(after.mean, np.stack([g.mean for g, _ in single], axis=1), atol=1e-12)
-    assert surprise.loglik == pytest.approx(sum(s.loglik for _, s in single), rel=1e-12)
-    assert surprise.square == pytest.approx(sum(s.square for _, s in single), rel=1e-12)
+    assert innovation.loglik == pytest.approx(sum(s.loglik for _, s in single), rel=1e-12)
+    assert innovation.square == pytest.approx(sum(s.square for _, s in single), rel=1e-12)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -84,11 +84,11 @@ def test_exact_answers_are_met_and_what_they_decide_is_known(form, seed):
     X = np.vstack([X, X[0] - 2 * X[1]])  # the last row follows from the first two
     theta = rng.standard_normal(5)
     y = X @ theta
-    after, surprise = known(form, mean, cov).conditioned(X, y, np.zeros((4, 4)))
+    after, innovation = known(form, mean, cov).conditioned(X, y, np.zeros((4, 4)))
     np.testing.assert_allclose(X @ after.mean, y, atol=1e-9)
     np.testing.assert_allclose(X @ after.cov @ X.T, 0, atol=1e-12)
     assert np.linalg.eigvalsh(after.cov).min() > -1e-13
-    assert surprise.seen == 3 and np.isfinite(surprise.loglik)
+    assert innovation.seen == 3 and np.isfinite(innovation.loglik)
     y[3] += 1
     other, contradiction = known(form, mean, cov).conditioned(X, y, np.zeros((4, 4)))
     np.testing.assert_allclose(other.mean, after.mean)

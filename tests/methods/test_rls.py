@@ -337,7 +337,7 @@ def test_the_evidence_is_the_gaussian_density_of_the_targets(forget):
 
 
 @pytest.mark.parametrize("forget", [0.9, 1.0, 1.1])
-def test_the_evidence_is_the_sum_of_the_surprises_along_the_stream(forget):
+def test_the_evidence_is_the_sum_of_the_log_predictive_densities_along_the_stream(forget):
     rng = np.random.default_rng(13)
     X, y = rng.standard_normal((30, 5)), rng.standard_normal((30, 1))
     m = rm.RLS(0.8, forget)

@@ -80,7 +80,7 @@ class Gain:
 
 
 @dataclass(frozen=True, slots=True)
-class Surprise:
+class Innovation:
     """How the answers differed from what was expected."""
 
     errors: Array  # y − Xθ, NaN where missing
@@ -147,7 +147,7 @@ def advanced_root(L: Array, A: Array, root: Array) -> Array:
     return np.asarray(np.linalg.qr(np.hstack([A @ L, root]).T, mode="r")).T  # (G5)
 
 
-def moved(mean: Array, X: Array, y: Array, found: Gain) -> tuple[Array, Surprise]:
+def moved(mean: Array, X: Array, y: Array, found: Gain) -> tuple[Array, Innovation]:
     """The mean (d,) or (d, c) after answers y (m,) or (m, c), none missing, and how surprising they were."""
     expected = X @ mean
     e = y - expected
@@ -161,7 +161,7 @@ def moved(mean: Array, X: Array, y: Array, found: Gain) -> tuple[Array, Surprise
         allowed = allowed + (found.slack if y.ndim == 1 else found.slack[:, None])
         if (np.abs(w) > allowed)[~seen].any():
             loglik = -np.inf
-    return mean + found.G[seen].T @ w[seen], Surprise(e, square, int(seen.sum()) * outputs, loglik)  # (G2)
+    return mean + found.G[seen].T @ w[seen], Innovation(e, square, int(seen.sum()) * outputs, loglik)  # (G2)
 
 
 def present(y: Array) -> Array:
@@ -177,14 +177,14 @@ class Gaussian:
     mean: Array  # (d,) or (d, c)
     cov: Array  # (d, d)
 
-    def conditioned(self, X: Array, y: Array, R: Array) -> tuple["Gaussian", Surprise]:
+    def conditioned(self, X: Array, y: Array, R: Array) -> tuple["Gaussian", Innovation]:
         """Given answers y = Xθ + noise of covariance R."""
         there = present(y)
         if not there.all():
             return _thinned(self, X, y, R, there)  # type: ignore[no-any-return]
         found = gain(self.cov, X, R, least_noise(R))
-        mean, surprise = moved(self.mean, X, y, found)
-        return Gaussian(mean, semidefinite(found.after)), surprise
+        mean, innovation = moved(self.mean, X, y, found)
+        return Gaussian(mean, semidefinite(found.after)), innovation
 
     def advanced(self, A: Array, Q: Array) -> "Gaussian":
         """One step later: θ ← Aθ + noise of covariance Q."""
@@ -202,15 +202,15 @@ class RootGaussian:
     def cov(self) -> Array:
         return self.factor @ self.factor.T
 
-    def conditioned(self, X: Array, y: Array, R: Array) -> tuple["RootGaussian", Surprise]:
+    def conditioned(self, X: Array, y: Array, R: Array) -> tuple["RootGaussian", Innovation]:
         """Given answers y = Xθ + noise of covariance R."""
         there = present(y)
         if not there.all():
             return _thinned(self, X, y, R, there)  # type: ignore[no-any-return]
         tolerance = exactness(X.shape[1], len(X), least_noise(R), rooted=True)
         found = root_gain(self.factor, X, R, psd_root(R), tolerance)
-        mean, surprise = moved(self.mean, X, y, found)
-        return RootGaussian(mean, found.after), surprise
+        mean, innovation = moved(self.mean, X, y, found)
+        return RootGaussian(mean, found.after), innovation
 
     def advanced(self, A: Array, Q: Array) -> "RootGaussian":
         """One step later: θ ← Aθ + noise of covariance Q."""
@@ -221,7 +221,7 @@ def _thinned(known: Any, X: Array, y: Array, R: Array, there: Array) -> Any:
     """Conditioned on the rows that are there; the errors of the others are NaN."""
     errors = np.full(y.shape, np.nan)
     if not there.any():
-        return known, Surprise(errors, 0.0, 0, 0.0)
-    after, surprise = known.conditioned(X[there], y[there], R[np.ix_(there, there)])
-    errors[there] = surprise.errors
-    return after, Surprise(errors, surprise.square, surprise.seen, surprise.loglik)
+        return known, Innovation(errors, 0.0, 0, 0.0)
+    after, innovation = known.conditioned(X[there], y[there], R[np.ix_(there, there)])
+    errors[there] = innovation.errors
+    return after, Innovation(errors, innovation.square, innovation.seen, innovation.loglik)
