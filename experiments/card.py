@@ -7,7 +7,6 @@ runs/cards, so that figures that are kept always come from the whole experiment.
 
 import argparse
 import json
-import math
 import os
 import platform
 import sys
@@ -19,6 +18,7 @@ from time import perf_counter
 from typing import Any
 
 from remanence.errors import FileError, MissingDependency
+from remanence.files import json_value
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Card:
         whole = asdict(self) | {"command": command, "seconds": round(seconds, 1), "machine": made_on}
         for claim, plain in zip(self.claims, whole["claims"], strict=True):
             plain["holds"] = claim.holds
-        text = json.dumps(_plain(whole), indent=1, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(json_value(whole), indent=1, ensure_ascii=False, allow_nan=False)
         (folder / f"{self.name}.json").write_text(text + "\n")
         return self.show(folder, command, seconds, made_on)
 
@@ -177,15 +177,6 @@ def run(module: str, make: Callable[[bool, Path], Card], arguments: Sequence[str
 
 def percent(share: float) -> str:
     return f"{100 * share:.2f} %"
-
-
-def _plain(value: Any) -> Any:
-    """The same without infinity and NaN, which JSON lacks: they become text."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _cell(value: Any) -> str:

@@ -22,6 +22,15 @@ NO_FSYNC = (
 )  # errors of fsync on file systems that do not support it
 
 
+def json_value(value: Any) -> Any:
+    """The value with infinity and NaN as text, because JSON has no such numbers; `float` reads them back."""
+    if isinstance(value, dict):
+        return {str(key): json_value(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_value(part) for part in value]
+    return value if not isinstance(value, float) or abs(value) < float("inf") else str(value)
+
+
 def make_folder(path: Path) -> Path:
     """Create the folder unless it exists, and check that it is writable."""
     try:

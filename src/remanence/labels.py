@@ -26,6 +26,16 @@ def family_of(labels: Array) -> str:
     return FAMILIES.get(labels.dtype.kind, labels.dtype.kind)
 
 
+def are_labels(Y: Array) -> bool:
+    """Whether targets are class labels: one column that is not of real numbers (floats may be either)."""
+    return Y.ndim == 1 and Y.dtype.kind != "f"
+
+
+def are_numbers(Y: Array) -> bool:
+    """Whether targets are integers or real numbers, not booleans or text."""
+    return family_of(Y) == "numbers"
+
+
 def family_of_value(value: Any) -> str:
     """What a single label is; "" if it cannot be a label."""
     if isinstance(value, str):

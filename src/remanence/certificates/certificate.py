@@ -16,6 +16,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.files import json_value
 from remanence.validation import check_number, check_numbers
 
 Kind = Literal["identity", "bound", "statistical"]
@@ -96,8 +97,8 @@ class Certificate:
             "source": self.source,
             "kind": self.kind,
             "conditions": list(self.conditions),
-            "measured": _plain(self.measured),
-            "allowed": _plain(self.allowed),
+            "measured": json_value(self.measured),
+            "allowed": json_value(self.allowed),
             "holds": self.holds,
             "status": self.status,
             "unmet": self.unmet,
@@ -187,7 +188,3 @@ def interval(samples: Array, low: float, high: float, error_rate: float = ERROR_
     n, log_term = len(samples), np.log(4 / check_number(error_rate, "error_rate", high=1.0))
     spread = np.sqrt(2 * samples.var(ddof=1) * log_term / n)
     return float(spread + 7 * (high - low) * log_term / (3 * (n - 1)))
-
-
-def _plain(value: float) -> float | str:
-    return value if np.isfinite(value) else str(value)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from remanence.cli.common.options import AsJson, Model
+from remanence.files import json_value
 from remanence.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -20,20 +21,11 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
 
     found = inspect_file(model)
     if as_json:
-        typer.echo(json.dumps(plain(found.to_dict()), ensure_ascii=False, allow_nan=False))
+        typer.echo(json.dumps(json_value(found.to_dict()), ensure_ascii=False, allow_nan=False))
     else:
         _show(found)
     if not found.holds:
         raise typer.Exit(1)
-
-
-def plain(value: Any) -> Any:
-    """The value with infinities and NaN as text, which JSON does not have as numbers."""
-    if isinstance(value, dict):
-        return {str(key): plain(v) for key, v in value.items()}
-    if isinstance(value, list):
-        return [plain(v) for v in value]
-    return value if not isinstance(value, float) or abs(value) < float("inf") else str(value)
 
 
 def _show(found: "Inspection") -> None:

@@ -13,6 +13,7 @@ from remanence.evaluation.losses import Loss, TestSet, choose_loss
 from remanence.evaluation.matrix import ErrorMatrix
 from remanence.evaluation.memory_size import memory_size
 from remanence.evaluation.observers import Observer, TaskStep
+from remanence.labels import are_labels, are_numbers
 from remanence.progress import track_progress
 from remanence.streams.task import Task, same_kind
 
@@ -143,7 +144,7 @@ def as_regression(blocks: Blocks, loss: str | Loss | None) -> Blocks:
     X, Y = blocks[0]
     if X.ndim != 2:
         raise InputError(f"expected X of shape (rows, features) for a method, got {X.shape}; flatten the images first")
-    if loss == "zero_one" or Y.dtype.kind not in "fiu" or (Y.dtype.kind in "iu" and loss is None):
+    if loss == "zero_one" or not are_numbers(Y) or (loss is None and are_labels(Y)):
         raise InputError(
             "expected targets of shape (rows, outputs) for a method, which does regression, got labels or a loss for "
             "labels; to classify, wrap the method: rm.ContinualClassifier(method); if the labels are quantities, "

@@ -8,6 +8,7 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.evaluation.adapters import MethodLike
+from remanence.labels import are_labels, are_numbers
 
 Loss = Callable[[Any, Array], float]
 
@@ -58,7 +59,7 @@ class TestSet:
         return np.concatenate(
             [
                 self._task_errors(np.zeros(Y.shape), Y, sizes)
-                if self.loss == "squared" or Y.dtype.kind == "f"
+                if self.loss == "squared" or not are_labels(Y)
                 else np.full(len(sizes), np.nan)
                 for _, Y, sizes in self.blocks
             ]
@@ -99,7 +100,7 @@ def choose_loss(loss: str | Loss | None, learner: Any, Y: Array) -> str | Loss:
         raise InputError(f"expected loss to be one of {sorted(BY_ROW)}, a function or None, got {loss!r}")
     if loss == "zero_one" and Y.ndim != 1:
         raise InputError(f"expected labels of shape (rows,) for loss 'zero_one', got {Y.shape}; try Y.argmax(1)")
-    if loss == "squared" and Y.dtype.kind not in "fiu":
+    if loss == "squared" and not are_numbers(Y):
         raise InputError(f"expected numbers for loss 'squared', got labels of dtype {Y.dtype}; try loss='zero_one'")
     return loss
 
@@ -115,4 +116,4 @@ def _default_loss(learner: Any, Y: Array) -> str:
             return "zero_one"
         if is_regressor(learner):
             return "squared"
-    return "zero_one" if Y.ndim == 1 and Y.dtype.kind != "f" else "squared"
+    return "zero_one" if are_labels(Y) else "squared"

@@ -12,6 +12,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.files import json_value
 
 SHOWN = 10  # rows and columns beyond this are left out of the middle of a printed table
 ANNOTATED = 15  # more tasks than this and the numbers in a picture become unreadable
@@ -87,9 +88,9 @@ class ErrorMatrix:
             "learner": self.learner,
             "loss": self.loss,
             "names": list(self.names),
-            "values": [[_plain(v) for v in row] for row in self.values.tolist()],
-            "seconds": [_plain(v) for v in self.seconds.tolist()],
-            "memory": _plain(self.memory),
+            "values": json_value(self.values.tolist()),
+            "seconds": json_value(self.seconds.tolist()),
+            "memory": json_value(self.memory),
         }
 
     @classmethod
@@ -142,10 +143,6 @@ class ErrorMatrix:
                 ax.text(j, i, f"{value:.2g}", ha="center", va="center", fontsize=8, color="white" if dark else "black")
         ax.set(xlabel="tasks learned", ylabel="error on task", title=self.learner)
         return ax
-
-
-def _plain(value: float) -> float | str:
-    return value if np.isfinite(value) else str(value)
 
 
 def shown(count: int) -> list[int | None]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.labels import are_labels
 from remanence.streams.task import pair, same_kind
 from remanence.validation import check_number
 
@@ -34,7 +35,7 @@ def divide(
     test = check_number(test, "test", 0.0, 1.0, closed=True, hint="it is the fraction of rows set aside")
     if test == 0.0:
         return X, Y, X, Y
-    classes = Y.ndim == 1 and (labels or Y.dtype.kind != "f")
+    classes = are_labels(Y) or (labels and Y.ndim == 1)
     aside = _choose(np.unique(Y, return_inverse=True)[1] if classes else np.zeros(len(Y), int), test, rng)
     if not aside.any():
         raise InputError(

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from remanence.arrays import Array
 from remanence.deep.nn.heads import MultiHead
 from remanence.errors import InputError
+from remanence.labels import are_labels, are_numbers
 from remanence.streams.task import Task
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -47,24 +48,19 @@ class OutputLabels:
         return mask
 
 
-def is_labels(Y: Array) -> bool:
-    """Return whether Y holds labels rather than real targets, by the rule of `rm.evaluate`."""
-    return Y.ndim == 1 and Y.dtype.kind != "f"
-
-
 def choose_loss(loss: Any, Y: Array) -> tuple[Loss, str, bool]:
     """Return the loss as a function of (outputs, targets), its name, and whether the targets are labels."""
     if loss is None:
-        loss = "cross_entropy" if is_labels(Y) else "squared"
+        loss = "cross_entropy" if are_labels(Y) else "squared"
     if isinstance(loss, str) and loss in LOSSES:
         if loss == "cross_entropy" and Y.ndim != 1:
             raise InputError(f"expected labels (rows,) for loss 'cross_entropy', got Y {Y.shape}; try Y.argmax(1)")
-        if loss == "squared" and Y.dtype.kind not in "fiu":
+        if loss == "squared" and not are_numbers(Y):
             raise InputError(f"expected numbers for loss 'squared', got {Y.dtype} labels; try loss='cross_entropy'")
         return LOSSES[loss], loss, loss == "cross_entropy"
     if not callable(loss):
         raise InputError(f"expected loss to be one of {sorted(LOSSES)}, a function or None, got {loss!r}")
-    return loss, name_of(loss), is_labels(Y)
+    return loss, name_of(loss), are_labels(Y)
 
 
 def name_of(loss: Any) -> str:
