@@ -1,4 +1,4 @@
-"""Rooms import only from rooms below them, and importing the package is quick and loads nothing heavy."""
+"""Packages import only from packages below them, and importing the package is quick and loads nothing heavy."""
 
 import ast
 import os

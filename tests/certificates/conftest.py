@@ -1,7 +1,8 @@
-"""What every room of claims is tested with: its claims hold, and the same claims refuse what is damaged.
+"""Tests that every module of claims shares: its claims hold, and they fail for a damaged method or damaged data.
 
-A test file of a room has a table DAMAGES: name of a claim → function of the keyword arguments of its check that returns
-them with a damage: a broken method, a misprinted formula, a perturbed input. `test_catalogue.py` finds the tables.
+The test file of a module has a table DAMAGES: name of a claim → function of the keyword arguments of its check that
+returns them with a damage: a broken method, a misprinted formula, a perturbed input. `test_catalogue.py` finds the
+tables.
 """
 
 from itertools import islice

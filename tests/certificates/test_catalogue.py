@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import remanence as rm
-from remanence.certificates.catalogue import NEED_TORCH, ROOMS, left_out
+from remanence.certificates.catalogue import MODULES, NEED_TORCH, left_out
 
 CLAIMS = rm.certificates.catalogue()
 
@@ -29,11 +29,11 @@ def test_every_claim_has_a_damage_that_it_refuses():
     assert damages().keys() == {claim.name for claim in CLAIMS}
 
 
-def test_names_and_statements_are_unique_and_rooms_in_order():
+def test_names_and_statements_are_unique_and_modules_in_order():
     assert len({claim.name for claim in CLAIMS}) == len({claim.statement for claim in CLAIMS}) == len(CLAIMS)
-    places = [ROOMS.index(claim.room) for claim in CLAIMS]
+    places = [MODULES.index(claim.module) for claim in CLAIMS]
     assert places == sorted(places)
-    assert {claim.room for claim in CLAIMS} == set(ROOMS) - left_out().keys()
+    assert {claim.module for claim in CLAIMS} == set(MODULES) - left_out().keys()
 
 
 def test_without_torch_the_claims_about_networks_are_left_out_and_the_reason_is_told(monkeypatch):

@@ -71,19 +71,19 @@ def _nudged(result):
 
 @pytest.fixture
 def registered():
-    """A room of its own for claims that only a test makes, gone afterwards."""
-    room = ModuleType("remanence.certificates.made_up")
-    sys.modules[room.__name__] = room
+    """A module for claims that only a test defines; removed afterwards."""
+    module = ModuleType("remanence.certificates.made_up")
+    sys.modules[module.__name__] = module
     before = dict(MODULE._CLAIMS)
 
     def add(statement, check, instances, **more):
-        check.__module__ = room.__name__
+        check.__module__ = module.__name__
         return MODULE.claim(statement, source="nowhere", instances=instances, **more)(check)
 
     yield add
     MODULE._CLAIMS.clear()
     MODULE._CLAIMS.update(before)
-    del sys.modules[room.__name__]
+    del sys.modules[module.__name__]
 
 
 def test_the_worst_case_is_kept_and_one_that_applies_goes_first(registered):
@@ -112,21 +112,21 @@ def test_a_claim_is_registered_once_under_its_own_words_and_on_a_line_of_the_map
 
     check = registered("First", first_claim, lambda rng: [{}], edge=("LMS", "APA"), kind="bound", conditions=("c",))
     assert check() == rm.certificates.Certificate("First", "nowhere", ("c",), 0.0, 1.0, "bound", "first_claim")
-    assert MODULE._CLAIMS["first_claim"].edge == ("APA", "LMS") and MODULE._CLAIMS["first_claim"].room == "made_up"
+    assert MODULE._CLAIMS["first_claim"].edge == ("APA", "LMS") and MODULE._CLAIMS["first_claim"].module == "made_up"
     with pytest.raises(AssertionError, match="two claims are named"):
         registered("Other words", first_claim, lambda rng: [{}])
     with pytest.raises(AssertionError, match="claimed twice"):
         registered("First", second_claim, lambda rng: [{}])
-    with pytest.raises(AssertionError, match="no line between"):
+    with pytest.raises(AssertionError, match="no edge between"):
         registered("Second", second_claim, lambda rng: [{}], edge=("LMS", "KF"))
 
 
-def test_a_room_whose_extra_is_missing_is_left_out_and_one_that_is_missing_is_not(monkeypatch):
+def test_a_module_whose_extra_is_missing_is_left_out_and_one_that_is_missing_is_not(monkeypatch):
     def without_extra(name):
         raise rm.MissingDependency(f"{name} needs something")
 
-    monkeypatch.setattr(MODULE, "ROOMS", (*MODULE.ROOMS, "no_such_room"))
-    monkeypatch.setitem(MODULE.SHELVES, "no_such_room", "linear")
+    monkeypatch.setattr(MODULE, "MODULES", (*MODULE.MODULES, "no_such_module"))
+    monkeypatch.setitem(MODULE.PACKAGES, "no_such_module", "linear")
     with pytest.raises(ModuleNotFoundError):
         catalogue()
     monkeypatch.setattr(MODULE, "import_module", without_extra)

@@ -23,7 +23,7 @@ P = ParamSpec("P")
 Instances = Callable[[np.random.Generator], Iterable[dict[str, Any]]]  # hard ones first, then random ones without end
 
 # In the order of the paper: a module of claims, and the package it is in.
-SHELVES = {
+PACKAGES = {
     "metrics": "linear",
     "lms": "linear",
     "lms_expected": "linear",
@@ -47,7 +47,7 @@ SHELVES = {
     "drift_learning": "kalman",
     "online_learners": "networks",
 }
-ROOMS = tuple(SHELVES)
+MODULES = tuple(PACKAGES)
 NEED_TORCH = frozenset({"guards", "ogd_guard", "orfit_networks", "online_learners"})
 
 _CLAIMS: dict[str, "Claim"] = {}
@@ -63,8 +63,8 @@ class Claim:
         Name of the check, the statement, and where it is in the paper.
     kind : "identity", "bound" or "statistical"
         As in Certificate.
-    room : str
-        The module of the claim.
+    module : str
+        Name of the module that defines it, such as "lms": its topic in the paper.
     edge : tuple of str, optional
         The edge of the map of methods that it checks.
     conditions : tuple of str
@@ -87,7 +87,7 @@ class Claim:
     statement: str
     source: str
     kind: Kind
-    room: str
+    module: str
     edge: Edge | None
     conditions: tuple[str, ...]
     check: Callable[..., Certificate]
@@ -105,7 +105,7 @@ def claim(
 ) -> Callable[[Callable[P, Evidence]], Callable[P, Certificate]]:
     """Register a check; what it returns becomes a certificate under this statement."""
     if edge is not None:
-        assert edge_between(*edge) is not None, f"the map has no line between {edge[0]} and {edge[1]}"
+        assert edge_between(*edge) is not None, f"the map has no edge between {edge[0]} and {edge[1]}"
         edge = edge_between(*edge)
 
     def register(check: Callable[P, Evidence]) -> Callable[P, Certificate]:
@@ -122,8 +122,8 @@ def claim(
             given = (*conditions, *found.conditions)
             return Certificate(statement, source, given, found.measured, found.allowed, kind, name, found.unmet)
 
-        room = check.__module__.rpartition(".")[2]
-        _CLAIMS[name] = Claim(name, statement, source, kind, room, edge, conditions, certified, instances)
+        module = check.__module__.rpartition(".")[2]
+        _CLAIMS[name] = Claim(name, statement, source, kind, module, edge, conditions, certified, instances)
         return certified
 
     return register
@@ -143,35 +143,35 @@ def catalogue() -> tuple[Claim, ...]:
     True
     """
     left_out()
-    return _in_order(ROOMS)
+    return _in_order(MODULES)
 
 
 def claims_without_torch() -> tuple[Claim, ...]:
     """The claims that need no extra, in the order of the paper; torch is not imported."""
-    rooms = [room for room in ROOMS if room not in NEED_TORCH]
-    for room in rooms:
-        import_module(module_name(room))
-    return _in_order(rooms)
+    modules = [module for module in MODULES if module not in NEED_TORCH]
+    for module in modules:
+        import_module(module_name(module))
+    return _in_order(modules)
 
 
-def _in_order(rooms: Sequence[str]) -> tuple[Claim, ...]:
-    chosen = [known for known in _CLAIMS.values() if known.room in rooms]
-    return tuple(sorted(chosen, key=lambda known: ROOMS.index(known.room)))  # (sorting is stable)
+def _in_order(modules: Sequence[str]) -> tuple[Claim, ...]:
+    chosen = [known for known in _CLAIMS.values() if known.module in modules]
+    return tuple(sorted(chosen, key=lambda known: MODULES.index(known.module)))  # (sorting is stable)
 
 
-def module_name(room: str) -> str:
+def module_name(module: str) -> str:
     """The full name of a module of claims."""
-    return f"remanence.certificates.claims.{SHELVES[room]}.{room}"
+    return f"remanence.certificates.claims.{PACKAGES[module]}.{module}"
 
 
 def left_out() -> dict[str, str]:
     """The modules whose claims cannot be checked here, and what they need."""
     missing = {}
-    for room in ROOMS:
+    for module in MODULES:
         try:
-            if room in NEED_TORCH:
+            if module in NEED_TORCH:
                 import_module("remanence.deep")  # which says what to install
-            import_module(module_name(room))
+            import_module(module_name(module))
         except MissingDependency as need:
-            missing[room] = str(need)
+            missing[module] = str(need)
     return missing

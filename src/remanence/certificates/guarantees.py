@@ -4,8 +4,8 @@
     x_iᵀW_t = x_iᵀW_i  for every row i of a task learned before t                  (J2)
     G_t − G_{t−1} ⪰ 0,  G the information of all samples so far                    (J3)
 
-A guarantee that was never given does not apply, and says which condition is not met. One that was given, or that any
-learner could meet, holds or fails with its number.
+A guarantee whose condition is not met does not apply, and the certificate says which condition. Otherwise it holds or
+fails, with the number measured.
 """
 
 from dataclasses import replace
@@ -24,17 +24,17 @@ from remanence.kalman import Kalman
 from remanence.methods import APA, ICL, LMS, OGD, RLS, ORFit
 
 EQUAL = "The learner equals joint training on all tasks"
-UNMOVED = "Answers on earlier tasks have not moved since each was learned"
+UNMOVED = "Predictions on earlier tasks have not changed since each was learned"
 SMALLEST = "The model is the minimum-norm solution of all tasks"
-GROWING = "Information about the past never shrinks"
+GROWING = "Information about earlier samples never decreases"
 SMOOTHER = "Later tasks make earlier models more certain: the smoother is not worse than the filter"
-ADDED_UP = "All that LMS ever missed is what it came nearer to the truth"
+ADDED_UP = "The squared errors of LMS sum to its decrease in squared distance to the true model"
 
-LEARNED = "answers to learned rows"
+LEARNED = "predictions on learned rows"
 TINY = float(np.finfo(float).tiny)
 OTHER = "the learner is not one of the linear methods"
 CONFLICT = "no model fits all samples"
-MOVES_TOO = "joint training does not answer every sample exactly, and moves old answers too"
+MOVES_TOO = "joint training does not fit every sample exactly, and also changes old predictions"
 
 
 def certificates_of_linear(model: LinearModel) -> list[Certificate]:
@@ -85,7 +85,7 @@ def _labels_stay(first: list[Array], final: list[Array], equal: bool) -> Certifi
 def _difference_of_predictions(one: list[Array], other: list[Array]) -> tuple[str, float, float]:
     a, b = np.concatenate(one), np.concatenate(other)
     if a.dtype.kind != "f":
-        return "share of learned rows answered differently", float(np.mean(a != b)), 0.0
+        return "share of learned rows predicted differently", float(np.mean(a != b)), 0.0
     return LEARNED, largest(a - b) / max(largest(b), TINY), rounding(1.0, a.size)
 
 
@@ -104,7 +104,7 @@ def _equals_joint_training(model: LinearModel, joint: JointModel) -> Certificate
     if _drifts(method):
         return _not(EQUAL, source, "with drift every task has a model of its own, and joint training has one for all")
     if isinstance(method, (ICL, ORFit)) and not joint.fits:
-        return _not(EQUAL, source, f"{CONFLICT}, and hard memory then keeps the oldest answers")
+        return _not(EQUAL, source, f"{CONFLICT}, and hard memory then keeps the oldest targets")
     measured, conditions = difference(model.X @ model.W, joint.predictions), (LEARNED, f"cond {joint.kappa:.0e}")
     return Certificate(EQUAL, source, conditions, measured, _allowed(model, joint.kappa))
 
@@ -116,7 +116,7 @@ def _unmoved(model: LinearModel, joint: JointModel, equal: bool) -> Certificate:
     if _drifts(method):
         return _not(UNMOVED, source, "with drift every task has a model of its own")
     if isinstance(method, RLS) and method.forget not in (0, 1):
-        return _not(UNMOVED, source, f"forget = {method.forget:g} weighs samples by age, and moves old answers")
+        return _not(UNMOVED, source, f"forget = {method.forget:g} weighs samples by age, and changes old predictions")
     hard = isinstance(method, (ICL, OGD)) or (isinstance(method, ORFit) and method.rank is None)
     if not hard and equal and not joint.exact:
         return _not(UNMOVED, source, MOVES_TOO)
@@ -140,13 +140,13 @@ def _minimum_norm(model: LinearModel, joint: JointModel) -> Certificate:
 def _information(model: LinearModel) -> Certificate:
     source, method = "Remark 4, Φ_t ⪯ Φ_{t−1}", model.method
     if _drifts(method):
-        return _not(GROWING, source, "with drift old tasks say less about the next one")
+        return _not(GROWING, source, "with drift old tasks are less informative about the next one")
     if isinstance(method, RLS) and 0 < method.forget < 1:
-        return _not(GROWING, source, f"forget = {method.forget:g} lets old samples fade")
+        return _not(GROWING, source, f"forget = {method.forget:g} gives older samples less weight")
     if isinstance(method, ORFit) and method.rank is not None:
-        return _not(GROWING, source, f"rank = {method.rank} lets the weakest direction go when a new one needs room")
+        return _not(GROWING, source, f"rank = {method.rank} discards the weakest direction when a new one is added")
     if model.lost is None:
-        window = f"the last {method.buffer} samples only" if isinstance(method, APA) else "nothing that only grows"
+        window = f"the last {method.buffer} samples only" if isinstance(method, APA) else "no memory that only grows"
         return _not(GROWING, source, f"{type(method).__name__} keeps {window}")
     worst = worst_of(*model.lost) if model.lost else 0.0
     return Certificate(GROWING, source, ("after every task",), worst, _allowed(model, 1.0), "bound")

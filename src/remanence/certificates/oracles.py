@@ -1,13 +1,13 @@
-"""What the claims are compared with: the defining problems, solved directly with all data at hand.
+"""Reference solutions for the claims: the defining problems, solved directly from all data.
 
     A = [√w X; √μ I]     B = [√w Y; √μ θ⁰]     minimise ‖A W − B‖                                (O1)
     ‖ΔW‖ ≤ ε κ (2 + (κ + 1) ρ) ‖W‖     κ = ‖A‖_F ‖A⁺‖     ρ = ‖A W − B‖ / (‖A‖_F ‖W‖)              (O2)
     K = ΦXᵀD⁻¹     M = D + XXᵀ/λ     z = D⁻¹(Y − XW)     ‖ΔW‖ ≤ ε ‖K‖ ‖M‖ ‖z‖                       (O3)
     θ ~ N(m, C)     y = H θ + v     θ | y ~ N(m + K e, C − K H C)     K = C Hᵀ S⁻¹                  (O4)
 
-(O1) is weighted ridge regression as one tall system; (O2) is how much it magnifies a relative change ε of A and B, to
-first order. A few rows that wait to be folded in are solved with the small matrix M instead, where D = diag(βⁱ); (O3)
-is what a change ε of that does. (O4) is the linear Gaussian model with θ of all steps and all answers as one Gaussian.
+(O1) is weighted ridge regression as one tall system; (O2) bounds the effect of a relative change ε of A and B, to first
+order. A few pending rows are solved with the small matrix M instead, where D = diag(βⁱ); (O3) bounds the effect of a
+change ε of it. (O4) is the linear Gaussian model, with θ of all steps and all observations as one Gaussian.
 """
 
 from collections.abc import Iterable
@@ -32,9 +32,7 @@ class LeastSquares:
         n, d = X.shape
         self.X, self.Y, self.ridge = X, Y, ridge
         self.noise = np.asarray(forget ** np.arange(1.0, n + 1))  # (n,) βⁱ
-        self.unit = float(
-            min(1.0, forget**n)
-        )  # what the paper's objective is multiplied by, so that no weight is above 1
+        self.unit = float(min(1.0, forget**n))  # scales the paper's objective so that no weight is above 1
         w, prior = np.sqrt(self.unit / self.noise)[:, None], np.sqrt(self.unit * ridge)
         centre = np.zeros((d, Y.shape[1])) if start is None else start
         self.A = np.vstack([w * X, prior * np.eye(d)])  # (n + d, d)
@@ -45,7 +43,7 @@ class LeastSquares:
         self.length = float(np.linalg.norm(s))  # ‖A‖_F
         self.condition = self.length / float(s[-1])  # κ of (O2)
         self.left = float(np.linalg.norm(self.A @ self.weights - self.B))
-        self.size = 4 * self.A.size  # to eliminate a column each number below joins a sum of squares and a product
+        self.size = 4 * self.A.size  # eliminating a column takes a sum of squares and a product per entry below
 
     @property
     def loss(self) -> float:
@@ -57,7 +55,7 @@ class LeastSquares:
         share = self.left / max(self.length * float(np.linalg.norm(self.weights)), 1e-300)
         return self.condition * (2 + (self.condition + 1) * share)
 
-    def waiting(self) -> float:
+    def pending_magnification(self) -> float:
         """(O2) and (O3), relative to the weights."""
         K, M = self.phi @ self.X.T / self.noise, np.diag(self.noise) + self.X @ self.X.T / self.ridge
         z = (self.Y - self.X @ self.weights) / self.noise[:, None]
@@ -65,20 +63,20 @@ class LeastSquares:
         return self.magnification() + float(np.linalg.norm(M) * share)
 
     def allowed(self) -> float:
-        """What rounding may do to the weights on two ways through the tall system, relative to them."""
+        """Rounding error allowed between two solutions of the tall system, relative to the weights."""
         return rounding(self.magnification(), 2 * self.size)
 
-    def allowed_waiting(self) -> float:
-        """The same where one of the two ways went through the small matrix of rows that wait."""
-        return rounding(self.waiting(), 2 * self.size)
+    def allowed_pending(self) -> float:
+        """The same if one of the two solutions uses the small matrix of pending rows."""
+        return rounding(self.pending_magnification(), 2 * self.size)
 
     def allowed_phi(self) -> float:
-        """What rounding may do to Φ on two ways, relative to its norm: the inverse of a square is lost at twice κ."""
+        """Rounding error allowed between two computations of Φ, relative to its norm; Φ has twice the sensitivity κ."""
         return rounding(2 * self.condition, 2 * self.size)
 
 
 class JointGaussian:
-    """θ of all steps and the answers of a model as one Gaussian (O4); NaN answers are left out."""
+    """θ of all steps and the observations of a model as one Gaussian (O4); observations that are NaN are left out."""
 
     def __init__(self, model: LinearGaussian, Y: Any, steps: int | None = None) -> None:
         s, d, T = model.steps, model.features, len(Y)
@@ -106,13 +104,13 @@ class JointGaussian:
         self.e = self.y - self.H @ self.mean
 
     def posterior(self) -> tuple[Array, Array]:
-        """Means (T, d) and the covariance (T, d, T, d) of all steps given the answers."""
+        """Means (T, d) and the covariance (T, d, T, d) of all steps given the observations."""
         K = np.linalg.solve(self.S, self.H @ self.C).T
         after = (self.C - K @ self.H @ self.C).reshape(self.T, self.d, self.T, self.d)
         return (self.mean + K @ self.e).reshape(self.T, self.d), after
 
     def given(self) -> tuple[Array, Array]:
-        """Means (T, d) and covariances (T, d, d) of every step given the answers."""
+        """Means (T, d) and covariances (T, d, d) of every step given the observations."""
         mean, after = self.posterior()
         return mean, np.array([after[t, :, t] for t in range(self.T)])
 
@@ -128,22 +126,22 @@ class JointGaussian:
 
     @property
     def condition(self) -> float:
-        """κ(S): the covariances of one-step prediction are Schur complements of S, so none is worse."""
+        """κ(S): the covariances of one-step prediction are Schur complements of S, so κ(S) bounds theirs."""
         return float(np.linalg.cond(self.S)) if len(self.y) else 1.0
 
     @property
     def spread(self) -> float:
-        """‖C‖, beside which covariances are compared."""
+        """‖C‖, the scale of errors of covariances."""
         return float(np.linalg.norm(self.C, 2))
 
     @property
     def reach(self) -> float:
-        """‖m‖ + ‖C Hᵀ‖ ‖S⁻¹e‖, beside which means are compared."""
+        """‖m‖ + ‖C Hᵀ‖ ‖S⁻¹e‖, the scale of errors of means."""
         if not len(self.y):
             return float(np.linalg.norm(self.mean))
         moved = np.linalg.norm(self.C @ self.H.T, 2) * np.linalg.norm(np.linalg.solve(self.S, self.e))
         return float(np.linalg.norm(self.mean) + moved)
 
     def allowed(self) -> float:
-        """What rounding may do on two ways: products with C and solves with S, each number multiplied and added."""
+        """Rounding error allowed between two computations with products with C and solves with S."""
         return rounding(self.condition, 4 * (len(self.C) + len(self.y)) * max(len(self.y), self.d))

@@ -1,1 +1,1 @@
-"""The claims of the paper, one function each, on shelves that follow its sections."""
+"""The claims of the paper, one function each, in packages that follow its sections."""

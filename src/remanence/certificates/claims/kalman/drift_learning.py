@@ -1,4 +1,4 @@
-"""Claims about learning how tasks drift (EM): each step is the exact maximum, and no step loses likelihood.
+"""Claims about learning the drift of tasks (EM): each step is the exact maximum and never decreases the likelihood.
 
 S₀ = Σ E θ_{t−1}θ_{t−1}ᵀ     S₁ = Σ E θ_tθ_{t−1}ᵀ     S₂ = Σ E θ_tθ_tᵀ,    t = 2 … T                      (M1)
 A = S₁S₀⁻¹     Q = (S₂ − A S₁ᵀ)/(T − 1)     R = (1/T) Σ E(y_t − Xθ_t)(y_t − Xθ_t)ᵀ                       (M2)
@@ -24,7 +24,7 @@ Learn = Callable[..., Learned]
 
 
 def learnable_models(rng: Generator) -> Iterator[Instance]:
-    """A model, and answers of another: there is something to learn."""
+    """A model, and observations drawn from another one."""
     while True:
         T, d, m = int(rng.integers(5, 15)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
         truth, model = gaussian_model(rng, d=d, m=m), gaussian_model(rng, d=d, m=m)
@@ -33,13 +33,13 @@ def learnable_models(rng: Generator) -> Iterator[Instance]:
 
 
 @claim(
-    "A step of learning the drift maximises the expected joint density of models and answers",
+    "An EM step maximises the expected joint log density of models and observations",
     source="learning the task relationship",
     instances=learnable_models,
     conditions=("A, Q, R, mean and cov from the joint posterior of all tasks",),
 )
 def a_step_of_learning_is_the_exact_maximum(model: LinearGaussian, Y: Array, teach: Learn = learn) -> Evidence:
-    """One iteration beside (M2) with the moments of the joint Gaussian."""
+    """Compare one iteration with (M2), computed from the moments of the joint Gaussian."""
     found, joint, T, X = teach(model, Y, iterations=1, tolerance=0.0).model, JointGaussian(model, Y), len(Y), model.X
     mean, cov = joint.posterior()
     moments = cov.transpose(0, 2, 1, 3) + np.einsum("ti,sj->tsij", mean, mean)  # (T, T, d, d) E θ_tθ_sᵀ
@@ -65,14 +65,14 @@ def a_step_of_learning_is_the_exact_maximum(model: LinearGaussian, Y: Array, tea
 
 
 @claim(
-    "Learning the drift never makes the answers less likely",
+    "EM never decreases the likelihood of the observations",
     source="learning the task relationship",
     instances=learnable_models,
     kind="bound",
     conditions=(f"each of {STEPS} steps, by the joint density",),
 )
 def learning_never_loses_likelihood(model: LinearGaussian, Y: Array, teach: Learn = learn) -> Evidence:
-    """The joint density of all answers before and after each step, relative to the size of its terms."""
+    """The joint density of all observations before and after each step, relative to the size of its terms."""
     evidence, before = [], JointGaussian(model, Y)
     for _ in range(STEPS):
         model = teach(model, Y, iterations=1, tolerance=0.0).model

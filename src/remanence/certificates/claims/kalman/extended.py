@@ -1,7 +1,7 @@
-"""Claims about tasks that are not linear: the extended filter and linearised RLS.
+"""Claims about nonlinear tasks: the extended filter and linearised RLS.
 
 θ_{t|t} = θ_{t|t−1} + K(y_t − f(θ_{t|t−1}))     K = Σ_{t|t−1}Xᵀ(R + XΣ_{t|t−1}Xᵀ)⁻¹     X = ∂f at θ_{t|t−1}      (EKF)
-linearised RLS meets x = ∇f(θ^{t−1}) with the answer y − f(θ^{t−1}) + xᵀθ^{t−1}                             (LIN)
+linearised RLS learns x = ∇f(θ^{t−1}) with the target y − f(θ^{t−1}) + xᵀθ^{t−1}                             (LIN)
 """
 
 from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ def extended_filter_of_linear_functions_is_the_filter(
 
 
 def curved_tasks(rng: Generator) -> Iterator[Instance]:
-    """One answer a step, a sine of a few inputs; the prior from narrow to wide, the answers from near to far."""
+    """One observation per step, a sine of a few inputs; narrow to wide priors, observations near to far."""
     while True:
         for width in (1e-2, 1.0, 10.0):
             d, T = int(rng.integers(1, 5)), int(rng.integers(1, 8))
@@ -74,7 +74,7 @@ def _curves(inputs: Array) -> tuple[list[Any], list[Any]]:
     "The extended Kalman filter corrects by the prediction error, y − f(θ)",
     source="extensions of KF",
     instances=curved_tasks,
-    conditions=("answers sin(aᵀθ) + aᵀθ/2", "not y − ∇fᵀθ"),
+    conditions=("observations sin(aᵀθ) + aᵀθ/2", "not y − ∇fᵀθ"),
 )
 def extended_filter_corrects_by_the_prediction_error(
     inputs: Array, Y: Array, mean: Array, ridge: float = 1.0, run: Extended = extended
@@ -102,7 +102,7 @@ def extended_filter_corrects_by_the_prediction_error(
     source="linearised RLS and extensions of KF",
     instances=curved_tasks,
     edge=("EKF", "Linearized RLS"),
-    conditions=("Q = 0", "R = 1", "answers sin(aᵀθ) + aᵀθ/2"),
+    conditions=("Q = 0", "R = 1", "observations sin(aᵀθ) + aᵀθ/2"),
 )
 def linearised_rls_is_the_extended_filter(
     inputs: Array,
@@ -129,7 +129,7 @@ def linearised_rls_is_the_extended_filter(
         grown *= 1 + float(np.linalg.norm(gain)) * (
             1.5 * np.sqrt(bend) + bend * (np.linalg.norm(path[t]) + abs(aims[t]))
         )
-        kappa = grown * system.waiting()
+        kappa = grown * system.pending_magnification()
         size = float(np.linalg.norm(path[: t + 2], axis=1).max())
         off = difference(path[t + 1], found.mean[t], size)
         evidence.append(Evidence(off, rounding(kappa, 2 * system.size), (f"condition of the path {kappa:.0e}",)))
@@ -156,6 +156,6 @@ def linearised_rls_of_linear_functions_is_rls(
         system = LeastSquares(X[:t], Y[:t], ridge, forget)
         aside = 1 + float(np.linalg.norm(X[:t]) * np.linalg.norm(expected[:t]) / np.linalg.norm(Y[:t]))
         share = float(np.linalg.norm(system.B) / np.linalg.norm(system.weights)) / system.length
-        allowed = rounding(aside * (system.waiting() + system.condition * share), 2 * system.size)
+        allowed = rounding(aside * (system.pending_magnification() + system.condition * share), 2 * system.size)
         evidence.append(Evidence(difference(found[t], expected[t]), allowed, settings(ridge, forget)))
     return weakest(evidence)

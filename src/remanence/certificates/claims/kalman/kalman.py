@@ -4,8 +4,8 @@
     RLS(β, λ):  θ₁ ~ N(0, I/λ),  nothing drifts,  v_i ~ N(0, βⁱ)                                           (F1)
              =  θ₁ ~ N(0, I/λβ),  Q_t = (1/β − 1) Σ_{t−1|t−1},  v_i ~ N(0, 1),  with Σ_{t|t} = Φ_t/βᵗ          (F2)
 
-What both sides may differ by is measured beside the prior covariance and the reach of the answers, with the condition
-of the covariance of all answers: those of one step are Schur complements of it.
+Differences are measured relative to the prior covariance and to the size of the means. The condition number is that of
+the covariance of all observations; the covariances of single steps are Schur complements of it.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ def fading_answers(rng: Generator) -> Iterator[Instance]:
 def _beside_rls(
     rls: RLS, X: Array, Y: Array, ridge: float, forget: float, found: Filtered, scale: Array
 ) -> Iterator[Evidence]:
-    """θ and Σ of every step beside those of RLS; `scale` is what Φ is divided by."""
+    """Compare θ and Σ of every step with those of RLS; Φ is divided by `scale`."""
     state = rls.init(X.shape[1], 1)
     for t in range(1, len(X) + 1):
         state, _ = rls.track(state, X[t - 1 : t], Y[t - 1 : t])
@@ -67,7 +67,7 @@ def _beside_rls(
 def kalman_filter_without_drift_is_rls(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, run: Run = filter, method: RLS | None = None
 ) -> Evidence:
-    """θ_{t|t} and Σ_{t|t} beside the weights and Φ of RLS (F1)."""
+    """Compare θ_{t|t} and Σ_{t|t} with the weights and Φ of RLS (F1)."""
     d, noise = X.shape[1], forget ** np.arange(1.0, len(X) + 1)
     model = LinearGaussian(
         np.eye(d), np.zeros((d, d)), X[:, None], noise[:, None, None], np.zeros(d), np.eye(d) / ridge
@@ -77,7 +77,7 @@ def kalman_filter_without_drift_is_rls(
 
 
 @claim(
-    "RLS that forgets is a Kalman filter whose drift is 1/β − 1 times what is still unknown",
+    "RLS with forgetting is a Kalman filter whose drift is 1/β − 1 times the posterior covariance",
     source="Lemma 3, with forgetting",
     instances=fading_answers,
     conditions=("0 < β ≤ 1", "Q_t = (1/β − 1)Σ_{t−1|t−1}", "after every sample"),
@@ -85,7 +85,7 @@ def kalman_filter_without_drift_is_rls(
 def forgetting_is_drift(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 0.9, run: Run = filter, method: RLS | None = None
 ) -> Evidence:
-    """θ_{t|t} and Σ_{t|t} of the drifting model beside the weights and Φ/βᵗ of RLS (F2)."""
+    """Compare θ_{t|t} and Σ_{t|t} of the drifting model with the weights and Φ/βᵗ of RLS (F2)."""
     d, n = X.shape[1], len(X)
     powers = forget ** np.arange(0.0, n + 1)
     known = [LeastSquares(X[:t], Y[:t], ridge, forget).phi / powers[t] for t in range(n)]
@@ -96,13 +96,13 @@ def forgetting_is_drift(
 
 
 @claim(
-    "The Kalman filter is at every task the posterior of the joint Gaussian of all tasks and answers",
+    "The Kalman filter gives the posterior of the joint Gaussian of all tasks and observations, at every task",
     source="Proposition 3",
     instances=gaussian_models,
-    conditions=("before and after every task", "Q may be singular, answers may be missing"),
+    conditions=("before and after every task", "Q may be singular, observations may be missing"),
 )
 def kalman_filter_is_the_posterior(model: LinearGaussian, Y: Array, run: Run = filter) -> Evidence:
-    """θ_{t|t}, Σ_{t|t}, θ_{t|t−1} and Σ_{t|t−1} beside conditioning on everything at once."""
+    """Compare θ_{t|t}, Σ_{t|t}, θ_{t|t−1} and Σ_{t|t−1} with conditioning on everything at once."""
     found, pairs = run(model, Y), []
     for t in range(len(Y)):
         before, after = JointGaussian(model, Y, t), JointGaussian(model, Y, t + 1)
@@ -111,7 +111,7 @@ def kalman_filter_is_the_posterior(model: LinearGaussian, Y: Array, run: Run = f
 
 
 def beside(joint: JointGaussian, mean: Array, cov: Array, t: int) -> Iterator[Evidence]:
-    """Mean and covariance of θ_t beside those of the joint Gaussian."""
+    """Compare mean and covariance of θ_t with those of the joint Gaussian."""
     means, covs = joint.given()
     given = (f"condition of the answers {joint.condition:.0e}",)
     yield Evidence(difference(mean, means[t], joint.reach), joint.allowed(), given)
@@ -129,13 +129,13 @@ def single_tasks(rng: Generator) -> Iterator[Instance]:
 
 
 @claim(
-    "Conditioning through the covariance and through the information is the same",
+    "The covariance form and the information form of conditioning agree",
     source="Woodbury identity",
     instances=single_tasks,
     conditions=("(Σ⁻¹ + XᵀR⁻¹X)⁻¹ = Σ − ΣXᵀ(R + XΣXᵀ)⁻¹XΣ",),
 )
 def covariance_and_information_form_agree(model: LinearGaussian, Y: Array, run: Run = filter) -> Evidence:
-    """What the filter knows after one task, beside the sum of the informations."""
+    """Compare the covariance after one task with the inverse of the summed information."""
     found, joint = run(model, Y), JointGaussian(model, Y)
     prior, noise = np.linalg.inv(model.cov), np.linalg.inv(model.R)
     information = prior + model.X.T @ noise @ model.X
@@ -147,13 +147,13 @@ def covariance_and_information_form_agree(model: LinearGaussian, Y: Array, run: 
 
 
 @claim(
-    "What conditioning leaves unexplained is uncorrelated with the answers",
+    "The residual after conditioning is uncorrelated with the observations",
     source="Lemma 2",
     instances=single_tasks,
     conditions=("K cov(y) = cov(θ, y)",),
 )
 def conditioning_leaves_nothing_correlated(model: LinearGaussian, Y: Array, run: Run = filter) -> Evidence:
-    """The gain K, read off the answers to unit answers, times their covariance."""
+    """Multiply the gain K, computed from unit observations, by their covariance."""
     m = len(model.X)
     answers = np.vstack([np.zeros(m), np.eye(m)])[:, None]  # one series without answers' pull, one for each of them
     means = run(model, answers).mean[:, 0]
@@ -165,13 +165,13 @@ def conditioning_leaves_nothing_correlated(model: LinearGaussian, Y: Array, run:
 
 
 @claim(
-    "The log-likelihood the filter adds up is the joint log density of all answers",
+    "The log-likelihood accumulated by the filter is the joint log density of all observations",
     source="Proposition 3",
     instances=gaussian_models,
-    conditions=("Q may be singular, answers may be missing",),
+    conditions=("Q may be singular, observations may be missing",),
 )
 def kalman_likelihood_is_the_joint_density(model: LinearGaussian, Y: Array, run: Run = filter) -> Evidence:
-    """`loglik` beside the density of one Gaussian over all answers, relative to the size of its terms."""
+    """Compare `loglik` with the density of one Gaussian over all observations, relative to the size of its terms."""
     joint = JointGaussian(model, Y)
     size = joint.distance + float(np.abs(np.log(2 * np.pi * np.linalg.eigvalsh(joint.S))).sum())
     off = abs(float(run(model, Y).loglik) - joint.loglik) / size

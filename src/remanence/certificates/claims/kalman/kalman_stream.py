@@ -1,7 +1,7 @@
-"""Claims about a stream of drifting tasks: predictions, innovations, and the filter as a streaming method.
+"""Claims about streams of drifting tasks: predictions, innovations, and the filter as a streaming method.
 
 e_t = y_t − X_tθ_{t|t−1}     S_t = R_t + X_tΣ_{t|t−1}X_tᵀ     Σ e_tᵀS_t⁻¹e_t = (y − E y)ᵀ cov(y)⁻¹ (y − E y)      (I1)
-of N streams drawn from the model the mean of (I1) is the number of answers, within (X) of gaussian_models.py    (I2)
+mean of (I1) over N streams drawn from the model = number of observations, within (X) of gaussian_models.py    (I2)
 """
 
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ Outlook = Callable[[LinearGaussian, Filtered, int], Forecast]
 def innovations_add_up_to_the_joint_distance(
     model: LinearGaussian, Y: Array, compute: InnovationsFunction = innovations
 ) -> Evidence:
-    """The squares of `innovations` beside the distance of all answers from their mean (I1)."""
+    """Compare the squares of `innovations` with the distance of all observations from their mean (I1)."""
     joint = JointGaussian(model, Y)
     off = abs(float(compute(model, filter(model, Y), Y).squares.sum()) - joint.distance)
     size = float(np.linalg.norm(joint.e) * np.linalg.norm(np.linalg.solve(joint.S, joint.e)))
@@ -65,13 +65,13 @@ def innovations_are_as_many_as_observations(
 
 
 @claim(
-    "A forecast is the posterior of tasks to come",
-    source="KF↓, without answers",
+    "A forecast is the posterior of future tasks",
+    source="KF↓, without observations",
     instances=constant_models,
     conditions=("three tasks ahead",),
 )
 def forecast_is_the_posterior_of_tasks_to_come(model: LinearGaussian, Y: Array, look: Outlook = forecast) -> Evidence:
-    """Means and covariances beside those of the joint Gaussian that includes the tasks to come."""
+    """Compare means and covariances with those of the joint Gaussian that includes the future tasks."""
     found = look(model, filter(model, Y), 3)
     joint = JointGaussian(model, np.vstack([Y, np.full((3, Y.shape[1]), np.nan)]))
     ahead = ((found.mean[k], found.cov[k], len(Y) + k) for k in range(3))
@@ -104,7 +104,7 @@ def _learned(method: Method[Any], tasks: list[tuple[Array, Array]]) -> Any:
 
 
 @claim(
-    "Kalman, which learns one task a call, is the filter of the whole stream",
+    "Kalman, which learns one task per call, equals the filter of the whole stream",
     source="Proposition 3, as a method",
     instances=streamed_tasks,
     conditions=("A = I", "tasks of any number of rows"),
@@ -112,7 +112,7 @@ def _learned(method: Method[Any], tasks: list[tuple[Array, Array]]) -> Any:
 def streaming_kalman_is_the_filter(
     tasks: list[tuple[Array, Array]], drift: Any, noise: float = 1.0, ridge: float = 1.0, method: Kalman | None = None
 ) -> Evidence:
-    """The weights after the last task beside the joint Gaussian of each output, and the evidence of all of them."""
+    """Compare the weights after the last task, and the evidence, with the joint Gaussian of each output."""
     kalman = method or Kalman(drift, noise, ridge)
     state, model = _learned(kalman, tasks), _model(tasks, drift, noise, ridge)
     W, found, sizes, total = kalman.weights(state), [], 0.0, 0.0
@@ -127,7 +127,7 @@ def streaming_kalman_is_the_filter(
 
 
 @claim(
-    "Kalman that keeps a few tasks smooths them as the smoother of the whole stream would",
+    "Kalman with a lag smooths the last tasks as the smoother of the whole stream does",
     source="RTS, over the last tasks",
     instances=streamed_tasks,
     conditions=("A = I", "the last two tasks before the newest"),
@@ -135,7 +135,7 @@ def streaming_kalman_is_the_filter(
 def streaming_smoother_is_the_posterior(
     tasks: list[tuple[Array, Array]], drift: Any, noise: float = 1.0, ridge: float = 1.0, method: Kalman | None = None
 ) -> Evidence:
-    """`smoothed` beside the joint Gaussian of all tasks, for the first output."""
+    """Compare `smoothed` with the joint Gaussian of all tasks, for the first output."""
     kalman = method or Kalman(drift, noise, ridge, lag=2)
     found = kalman.smoothed(_learned(kalman, tasks))
     joint = JointGaussian(_model(tasks, drift, noise, ridge), [Y[:, 0] for _, Y in tasks])

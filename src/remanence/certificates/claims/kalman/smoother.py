@@ -5,7 +5,7 @@
     Σ_{i|t} ⪯ Σ_{i|s}  for i ≤ s ≤ t,  and  E‖θ_i − θ_{i|t}‖² = tr Σ_{i|t}                                   (T7)
     minimise  ‖θ₁ − μ‖²_Σ + Σ ‖θ_j − A_jθ_{j−1}‖²_Q + Σ ‖y_j − X_jθ_j‖²_R   over all θ                        (MAP)
 
-"Better" is said of the expectation under a correct model: a single run can get worse.
+This holds in expectation under a correct model: a single run can get worse.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,14 +33,14 @@ Smoother = Callable[[LinearGaussian, Filtered], Smoothed]
 
 
 @claim(
-    "Kalman filter and smoother together give every task's posterior given all answers",
+    "The Kalman filter followed by the smoother gives every task's posterior given all observations",
     source="problem (MAP)",
     instances=gaussian_models,
     edge=("RTS", "KF"),
-    conditions=("Q may be singular, answers may be missing", "at the last task it is the filter's"),
+    conditions=("Q may be singular, observations may be missing", "at the last task it is the filter's"),
 )
 def smoother_is_the_posterior(model: LinearGaussian, Y: Array, smoother: Smoother = smooth) -> Evidence:
-    """θ_{i|T} and Σ_{i|T} of every task beside conditioning the joint Gaussian on everything."""
+    """Compare θ_{i|T} and Σ_{i|T} of every task with the joint Gaussian conditioned on everything."""
     found, joint = smoother(model, filter(model, Y)), JointGaussian(model, Y)
     return weakest(e for t in range(len(Y)) for e in beside(joint, found.mean[t], found.cov[t], t))
 
@@ -54,7 +54,7 @@ def drifting_models(rng: Generator) -> Iterator[Instance]:
 
 
 @claim(
-    "The smoother goes back from task j to j − 1 with the transition A_j that led there",
+    "The smoother steps back from task j to j − 1 with the transition A_j",
     source="RTS-Σ",
     instances=drifting_models,
     conditions=("Σ_{j|j−1} invertible", "means and covariances"),
@@ -87,7 +87,7 @@ def smoother_steps_back_through_its_own_transition(
 def smoothed_models_maximise_the_joint_density(
     model: LinearGaussian, Y: Array, smoother: Smoother = smooth
 ) -> Evidence:
-    """θ_{1|T}, …, θ_{T|T} beside the least-squares problem whose terms are whitened by Σ, Q and R (MAP)."""
+    """Compare θ_{1|T}, …, θ_{T|T} with the least-squares problem whitened by Σ, Q and R (MAP)."""
     T, d, s, root = len(Y), model.features, model.steps, np.linalg.cholesky
     rows, aims = [np.linalg.solve(root(model.cov), np.eye(d, T * d))], [np.linalg.solve(root(model.cov), model.mean)]
     for t in range(T):
@@ -117,7 +117,7 @@ def smoothed_models_maximise_the_joint_density(
 def later_tasks_never_make_earlier_ones_less_certain(
     model: LinearGaussian, Y: Array, smoother: Smoother = smooth
 ) -> Evidence:
-    """Σ_{i|t} for every i ≤ t, each beside that of one task fewer."""
+    """Compare Σ_{i|t} for every i ≤ t with that of one task fewer."""
     covs = [smoother(model, filter(model, Y[: t + 1])).cov for t in range(len(Y))]
     joint = JointGaussian(model, Y)
     grown = [np.linalg.eigvalsh(covs[t][i] - covs[t - 1][i])[-1] for t in range(1, len(Y)) for i in range(t)]
@@ -125,7 +125,7 @@ def later_tasks_never_make_earlier_ones_less_certain(
 
 
 @claim(
-    "What is left unknown of a task once another has been learned is the trace of its posterior",
+    "The expected squared error on a task after learning another is the trace of its posterior covariance",
     source="Theorem 7",
     instances=constant_models,
     conditions=("for every pair of tasks i ≤ t",),
@@ -133,7 +133,7 @@ def later_tasks_never_make_earlier_ones_less_certain(
 def backward_transfer_is_the_trace_of_the_posterior(
     model: LinearGaussian, Y: Array, table: Callable[[LinearGaussian, int], Array] = backward_transfer
 ) -> Evidence:
-    """`backward_transfer` beside the traces of the joint Gaussian given the first tasks."""
+    """Compare `backward_transfer` with the traces of the joint Gaussian given the first tasks."""
     found, evidence = table(model, len(Y)), []
     for t in range(len(Y)):
         joint = JointGaussian(model, Y, t + 1)
@@ -144,7 +144,7 @@ def backward_transfer_is_the_trace_of_the_posterior(
 
 
 @claim(
-    "On average over streams the error on a task is what the smoother says is left, and no more than the filter's",
+    "On average over streams the squared error on a task is the trace the smoother reports, at most the filter's",
     source="Theorem 7",
     instances=drawn_streams,
     kind="statistical",
@@ -153,7 +153,7 @@ def backward_transfer_is_the_trace_of_the_posterior(
 def smoother_errs_as_much_as_it_says(
     model: LinearGaussian, steps: int, seed: int = 0, smoother: Smoother = smooth
 ) -> Evidence:
-    """The mean of ‖θ₁ − θ_{1|T}‖² over streams beside tr Σ_{1|T}, which is at most tr Σ_{1|1}."""
+    """Compare the mean of ‖θ₁ − θ_{1|T}‖² over streams with tr Σ_{1|T}, which is at most tr Σ_{1|1}."""
     rng = np.random.default_rng(seed)
     drawn = [draw(model, steps, rng) for _ in range(DRAWS)]
     theta, Y = np.array([t for t, _ in drawn]), np.array([y for _, y in drawn])
@@ -167,7 +167,7 @@ def smoother_errs_as_much_as_it_says(
 
 
 def unmoved_models(rng: Generator) -> Iterator[Instance]:
-    """One model behind all tasks, seen through different inputs."""
+    """One model for all tasks, observed through different inputs."""
     while True:
         T, d, m = int(rng.integers(2, 8)), int(rng.integers(1, 5)), int(rng.integers(1, 3))
         X, Y = rng.standard_normal((T, m, d)), rng.standard_normal((T, m))
@@ -175,7 +175,7 @@ def unmoved_models(rng: Generator) -> Iterator[Instance]:
 
 
 @claim(
-    "Where nothing drifts the smoother gives all tasks one model, that of ridge regression on all of them",
+    "Without drift the smoother gives all tasks one model, that of ridge regression on all of them",
     source="Lemma 3 and RTS",
     instances=unmoved_models,
     conditions=("A = I", "Q = 0"),
@@ -183,7 +183,7 @@ def unmoved_models(rng: Generator) -> Iterator[Instance]:
 def smoother_without_drift_has_one_model(
     X: Array, Y: Array, ridge: float = 1.0, smoother: Smoother = smooth
 ) -> Evidence:
-    """The smoothed model of every task beside the solution of the joint problem."""
+    """Compare the smoothed model of every task with the solution of the joint problem."""
     T, m, d = X.shape
     model = LinearGaussian(np.eye(d), np.zeros((d, d)), X, np.eye(m), np.zeros(d), np.eye(d) / ridge)
     found, joint = smoother(model, filter(model, Y)).mean, JointGaussian(model, Y)

@@ -1,9 +1,10 @@
-"""Claims about APA: the last b + 1 samples met at once, or all of them.
+"""Claims about APA: the last b + 1 samples are fitted at once, or all of them.
 
     θ^t = argmin ‖θ − θ^{t−1}‖²  subject to  y_i = x_iᵀθ,  i = max(1, t−b) … t              (APA)
     b = 0 is LMS with γ = 1;  b = t − 1 (APA†) minimises ‖θ − θ⁰‖ all along                 (P1)   Theorem 4
 
-A window is solved through its Gram matrix where that is safe, so what rounding may do goes with its squared condition.
+A window is solved through its Gram matrix where that is safe, so the rounding error grows with the square of its
+condition number.
 """
 
 from collections.abc import Iterator
@@ -48,7 +49,7 @@ def _squared_condition(X: Array, buffer: int) -> float:
 
 
 @claim(
-    "One step of APA is the smallest change that meets the new sample and those in the buffer",
+    "One step of APA is the smallest change that fits the new sample and those in the buffer",
     source="problem (APA)",
     instances=buffered_streams,
     conditions=("min(b, t−1) old samples",),
@@ -66,7 +67,7 @@ def apa_solves_its_constrained_problem(X: Array, Y: Array, buffer: int, method: 
 
 
 @claim(
-    "After every step APA answers the new sample and those in its buffer exactly",
+    "After every step APA fits the new sample and those in its buffer exactly",
     source="problem (APA), constraints",
     instances=buffered_streams,
     conditions=("consistent samples",),
@@ -92,7 +93,7 @@ def apa_answers_its_buffer_exactly(X: Array, Y: Array, buffer: int, method: Meth
 def apa_without_a_buffer_is_lms(
     X: Array, Y: Array, method: Method[Any] | None = None, other: Method[Any] | None = None
 ) -> Evidence:
-    """The two paths, sample by sample."""
+    """The iterates of both, sample by sample."""
     one, two = walked(method or APA(buffer=0), X, Y), walked(other or LMS(), X, Y)
     return Evidence(difference(one, two), rounding(1.0, operations(*X.shape)))
 
@@ -112,7 +113,7 @@ def apa_of_everything_is_the_minimum_norm_solution(X: Array, Y: Array, method: M
 
 
 @claim(
-    "APA over all samples and ICL walk the same path",
+    "APA over all samples and ICL have the same iterates",
     source="Theorems 4 and 5",
     instances=independent_streams,
     edge=("APA", "ICL"),
@@ -121,7 +122,7 @@ def apa_of_everything_is_the_minimum_norm_solution(X: Array, Y: Array, method: M
 def apa_of_everything_is_icl(
     X: Array, Y: Array, method: Method[Any] | None = None, other: Method[Any] | None = None
 ) -> Evidence:
-    """The two paths, sample by sample."""
+    """The iterates of both, sample by sample."""
     one, two = walked(method or APA(buffer=None), X, Y), walked(other or ICL(), X, Y)
     worst = worst_of(*(difference(one[t], two[t]) for t in range(1, len(X) + 1)))
     return within(worst, condition(X), operations(*X.shape), "cond")
@@ -131,12 +132,12 @@ def apa_of_everything_is_icl(
     "ICL with a memory buffer is APA",
     source="after Theorem 5",
     instances=buffered_streams,
-    conditions=("consistent samples", "each step from where the last one ended"),
+    conditions=("consistent samples", "each step starts where the previous one ended"),
 )
 def icl_with_a_buffer_is_apa(
     X: Array, Y: Array, buffer: int, method: Method[Any] | None = None, other: Method[Any] | None = None
 ) -> Evidence:
-    """ICL that begins anew at θ^{t−1} and is shown the buffer and the new sample, against a step of APA."""
+    """ICL restarted at θ^{t−1} that learns the buffer and the new sample, against a step of APA."""
     apa, icl = method or APA(buffer), other or ICL()
     path = walked(apa, X, Y)
     worst = 0.0

@@ -1,6 +1,6 @@
-"""Claims about gradient steps that are projected off the past: OGD and ORFit.
+"""Claims about projected gradient steps: OGD and ORFit.
 
-θ^t = θ^{t−1} + γ_t P_{t−1}x_t ε_t                          (OGD)     P_{t−1} off Span(X_{:t−1})
+θ^t = θ^{t−1} + γ_t P_{t−1}x_t ε_t                          (OGD)     P_{t−1} orthogonal to Span(X_{:t−1})
 γ_t = 1/(x_tᵀP_{t−1}x_t)                                    (ORFit)   = ICL
 Θ_ℓ ← Θ_ℓ + P^{ℓ−1}Δ_ℓ  with any Δ_ℓ, projected last         (GP)      old features of every layer stay
 """
@@ -20,13 +20,13 @@ from remanence.methods.protocol import Method
 
 
 @claim(
-    "OGD never moves the answer to an earlier sample, for steps of any size and sign",
+    "OGD does not change the prediction for any earlier sample, for steps of any size and sign",
     source="Section APA, after (OGD)",
     instances=stepped_streams,
     conditions=("any samples, any steps",),
 )
 def ogd_never_moves_old_answers(X: Array, Y: Array, given: list[float], method: Method[Any] | None = None) -> Evidence:
-    """The answer to sample i after every t > i, against its answer just after it was learned."""
+    """The prediction for sample i after every t > i, against the prediction just after it was learned."""
     path = walked(method or OGD(given), X, Y)
     worst = 0.0
     for i in range(len(X)):
@@ -35,7 +35,7 @@ def ogd_never_moves_old_answers(X: Array, Y: Array, given: list[float], method: 
 
 
 @claim(
-    "A step γ of OGD leaves 1 − γ‖x̄‖² of the error on its sample, x̄ what is new in it",
+    "A step γ of OGD leaves 1 − γ‖x̄‖² of the error on its sample, where x̄ = P x",
     source="(OGD)",
     instances=stepped_streams,
     conditions=("any samples, any steps",),
@@ -59,7 +59,7 @@ def ogd_leaves_a_share_of_the_error(
 
 
 @claim(
-    "A step of OGD with 0 < γ ≤ 2/‖x‖² never raises the loss on its sample",
+    "A step of OGD with 0 < γ ≤ 2/‖x‖² never increases the loss on its sample",
     source="Section APA, GP as descent",
     kind="bound",
     instances=independent_streams,
@@ -88,7 +88,7 @@ def projected_gradient_still_descends(
 def orfit_is_ogd_with_the_exact_step(
     X: Array, Y: Array, method: Method[Any] | None = None, other: Callable[[list[float]], Method[Any]] = OGD
 ) -> Evidence:
-    """The two paths; the steps of OGD from a QR factorisation of the past."""
+    """The iterates of both; the steps of OGD from a QR factorisation of the past."""
     given = []
     for t, x in enumerate(X):
         U = np.linalg.qr(X[:t].T)[0]
@@ -100,7 +100,7 @@ def orfit_is_ogd_with_the_exact_step(
 
 
 @claim(
-    "ORFit with room for every direction is ICL",
+    "ORFit with a rank large enough for every direction is ICL",
     source="(ORFit) and Proposition 1",
     instances=independent_streams,
     edge=("ORFit", "ICL"),
@@ -109,7 +109,7 @@ def orfit_is_ogd_with_the_exact_step(
 def orfit_is_icl(
     X: Array, Y: Array, methods: tuple[Method[Any], ...] | None = None, other: Method[Any] | None = None
 ) -> Evidence:
-    """The paths of both forms of ORFit, a growing basis and an incremental SVD with room for all, against ICL's."""
+    """The iterates of both forms of ORFit, a growing basis and an incremental SVD of full rank, against ICL's."""
     path = walked(other or ICL(), X, Y)
     found = [walked(one, X, Y) for one in methods or (ORFit(), ORFit(rank=len(X)))]
     worst = worst_of(*(difference(one, path) for one in found))
@@ -117,7 +117,7 @@ def orfit_is_icl(
 
 
 @claim(
-    "ORFit with room for every direction is at the minimum-norm solution after every sample",
+    "ORFit with a rank large enough for every direction is at the minimum-norm solution after every sample",
     source="Section APA, after (ORFit)",
     instances=independent_streams,
     edge=("ORFit", "Min-Norm"),

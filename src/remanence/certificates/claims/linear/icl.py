@@ -1,4 +1,4 @@
-"""Claims about the Ideal Continual Learner, the projection P_t it keeps, and the minimum-norm solution it reaches.
+"""Claims about the Ideal Continual Learner, its projection P_t, and the minimum-norm solution it reaches.
 
 θ^t ∈ argmin (y_t − x_tᵀθ)²  subject to  y_i = x_iᵀθ, i < t                    (ICL)
 P_t = I − X(XᵀX)⁻¹Xᵀ = I − U_tU_tᵀ,   U_tᵀU_t = I_t                            (J1)
@@ -28,7 +28,7 @@ from remanence.methods.protocol import Method
 
 
 @claim(
-    "One step of ICL answers the new sample and every earlier one exactly",
+    "One step of ICL fits the new sample and every earlier one exactly",
     source="Proposition 1",
     instances=independent_streams,
     conditions=("consistent samples",),
@@ -56,7 +56,7 @@ def icl_is_the_minimum_norm_solution(X: Array, Y: Array, method: Method[Any] | N
 
 
 def conflicting_streams(rng: Generator) -> Iterator[Instance]:
-    """Streams with more samples than directions, whose later answers contradict the earlier ones."""
+    """Streams with more samples than directions, whose later targets contradict the earlier ones."""
     yield {"X": np.ones((2, 1)), "Y": np.array([[0.0], [1.0]])}
     yield {"X": np.repeat(unit_rows(rng, 3, 4), 2, axis=0), "Y": rng.standard_normal((6, 2))}
     yield {"X": unit_rows(rng, 30, 4) @ np.diag([1.0, 1.0, 1.0, 0.0]), "Y": rng.standard_normal((30, 1))}
@@ -67,7 +67,7 @@ def conflicting_streams(rng: Generator) -> Iterator[Instance]:
 
 
 @claim(
-    "Where samples contradict each other ICL keeps the oldest: what the past decides changes nothing",
+    "If samples contradict each other, ICL keeps the oldest: a sample in the span of the past changes nothing",
     source="completes Proposition 1",
     instances=conflicting_streams,
     conditions=("any samples",),
@@ -85,7 +85,7 @@ def icl_keeps_the_oldest_answers(X: Array, Y: Array, method: Method[Any] | None 
 
 
 @claim(
-    "From any start APA over all samples, ICL and ORFit reach the solution nearest to it",
+    "From any start, APA over all samples, ICL and ORFit reach the solution nearest to the start",
     source="Theorems 4 and 5, for θ⁰ ≠ 0",
     instances=independent_streams,
     conditions=("consistent samples", "any θ⁰"),
@@ -104,13 +104,13 @@ def hard_memory_reaches_the_solution_nearest_its_start(
 
 
 @claim(
-    "The minimum-norm solution meets every sample and lies in their span",
+    "The minimum-norm solution fits every sample and lies in the span of the inputs",
     source="problem (Min-Norm)",
     instances=independent_streams,
     conditions=("consistent samples",),
 )
 def minimum_norm_solution_lies_in_the_span(X: Array, Y: Array, best: Array | None = None) -> Evidence:
-    """The two conditions that single it out: no error, and nothing orthogonal to all samples."""
+    """The two conditions that define it: no error, and no part orthogonal to all samples."""
     best = min_norm(X, Y) if best is None else best
     V = np.linalg.svd(X, full_matrices=False)[2].T  # (d, t)
     size = float(np.linalg.norm(best))
@@ -142,13 +142,13 @@ def _bases(method: Method[Any], X: Array, Y: Array) -> list[Array]:
 
 
 @claim(
-    "The basis of the memory is orthonormal, one direction a sample: U_tᵀU_t = I_t",
+    "The basis of the memory is orthonormal, with one direction per sample: U_tᵀU_t = I_t",
     source="Remark 1",
     instances=spanning_streams,
     conditions=("independent samples",),
 )
 def memory_basis_is_orthonormal(X: Array, Y: Array, method: Method[Any] | None = None) -> Evidence:
-    """For every t; Gram and Schmidt are taken twice, so the data's condition plays no part."""
+    """For every t; Gram–Schmidt is applied twice, so the condition number of the data does not matter."""
     worst = 0.0
     for t, U in enumerate(_bases(method or ICL(), X, Y), start=1):
         worst = worst_of(worst, float(np.linalg.norm(U.T @ U - np.eye(t))) if U.shape[1] == t else float("inf"))
@@ -156,7 +156,7 @@ def memory_basis_is_orthonormal(X: Array, Y: Array, method: Method[Any] | None =
 
 
 @claim(
-    "The basis of the memory gives the projection off all samples: I − UUᵀ = I − X(XᵀX)⁻¹Xᵀ",
+    "The basis of the memory gives the projection onto the complement of all samples: I − UUᵀ = I − X(XᵀX)⁻¹Xᵀ",
     source="Remark 1",
     instances=spanning_streams,
     conditions=("independent samples",),
@@ -171,7 +171,7 @@ def memory_basis_gives_the_projection(X: Array, Y: Array, method: Method[Any] | 
 
 
 @claim(
-    "A new sample takes one rank off the projection: P_t = P_{t−1} − P_{t−1}xxᵀP_{t−1}/(xᵀP_{t−1}x)",
+    "A new sample reduces the rank of the projection by one: P_t = P_{t−1} − P_{t−1}xxᵀP_{t−1}/(xᵀP_{t−1}x)",
     source="Remark 1",
     instances=spanning_streams,
     conditions=("independent samples",),
@@ -188,7 +188,7 @@ def projection_loses_one_rank_a_sample(X: Array, Y: Array, method: Method[Any] |
 
 
 @claim(
-    "Projecting off more samples after fewer is projecting off more: P_t P_{t−1} = P_t",
+    "The projections are nested: P_t P_{t−1} = P_t",
     source="Theorem 4, proof",
     instances=spanning_streams,
     conditions=("any samples",),

@@ -2,7 +2,7 @@
 
 ε_t = y_t − x_tᵀθ^{t−1},    θ^t = θ^{t−1} + γ ε_t x_t/‖x_t‖²,    z^t = θ^t − θ*,    y_t = x_tᵀθ*
 z^t = (I − γ x_t x_tᵀ/‖x_t‖²) z^{t−1}                                         (M1)
-‖z^t‖² = ‖z^{t−1}‖² − γ(2 − γ) ε_t²/‖x_t‖²                                     (M2)   what is learned is not lost
+‖z^t‖² = ‖z^{t−1}‖² − γ(2 − γ) ε_t²/‖x_t‖²                                     (M2)
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def samples_of_any_length(rng: Generator) -> Iterator[Instance]:
 
 
 def truthful_streams(rng: Generator) -> Iterator[Instance]:
-    """Unit samples of one model, fewer or more than features; nearly parallel ones; a start of its own."""
+    """Unit samples of one model, fewer or more than features; nearly parallel ones; a start other than zero."""
     hard = [unit_rows(rng, 1, 1), unit_rows(rng, 60, 6), unit_rows(rng, 8, 8), nearly_dependent_rows(rng, 20, 10, 1e-6)]
     for X in hard:
         for step in (STEPS[0], 1.0, STEPS[-1]):
@@ -120,7 +120,7 @@ def lms_never_moves_away_from_the_truth(
 
 
 @claim(
-    "The mean squared error of any model is at most its squared distance to the truth",
+    "The mean squared error of any model is at most its squared distance to θ*",
     source="E_t ≤ ‖θ^t − θ*‖²",
     kind="bound",
     instances=truthful_streams,
@@ -139,7 +139,7 @@ def mean_error_is_at_most_the_distance(
 
 
 @claim(
-    "All that LMS ever missed is what it came nearer to the truth: Σε² = (‖θ⁰−θ*‖² − ‖θ^t−θ*‖²)/(γ(2−γ))",
+    "The squared errors of LMS sum to its decrease in squared distance to θ*: Σε² = (‖θ⁰−θ*‖² − ‖θ^t−θ*‖²)/(γ(2−γ))",
     source="completes the regret of LMS",
     instances=truthful_streams,
     conditions=("y_t = x_tᵀθ*", "constant γ in (0, 2)"),
@@ -147,7 +147,7 @@ def mean_error_is_at_most_the_distance(
 def lms_errors_add_up_to_the_way_gone(
     X: Array, Y: Array, truth: Array, start: Array, step: float, method: Method[Any] | None = None
 ) -> Evidence:
-    """The a-priori errors that `track` reports, against the two distances (M2): needs no stored data."""
+    """The a-priori errors that `track` reports, against the two distances (M2); needs no stored data."""
     lms = method or LMS(step)
     state, errors = lms.track(lms.init(X.shape[1], Y.shape[1], start), X, Y)
     missed = float(np.sum(errors**2 / np.sum(X**2, axis=1, keepdims=True)))

@@ -1,8 +1,8 @@
-"""Claims about LMS in expectation: Theorem 1, exactly by enumeration and by chance on the sphere.
+"""Claims about LMS in expectation: Theorem 1, exactly by enumeration and by sampling on the sphere.
 
     x_t independent, ‖x_t‖ = 1, Σ = E xxᵀ,    ρ = 1 − γ(2 − γ) λ_min(Σ)
     E E_t ≤ E‖θ^t − θ*‖² ≤ ρ^t ‖θ*‖²                              (E1)   θ* fixed, θ⁰ = 0
-    E‖θ^t − θ*‖² = (1 − γ(2 − γ)/d)^t ‖θ*‖²                        (E2)   x_t even on the sphere, where Σ = I/d
+    E‖θ^t − θ*‖² = (1 − γ(2 − γ)/d)^t ‖θ*‖²                        (E2)   x_t uniform on the sphere, where Σ = I/d
 
 As printed θ* is the minimum-norm solution, which depends on the x_t: then E‖θ*‖² belongs on the right of (E1).
 """
@@ -58,7 +58,7 @@ def expectations(
 
 
 @claim(
-    "LMS comes nearer to a fixed truth by 1 − γ(2−γ)λ_min a sample, in expectation",
+    "The squared distance of LMS to a fixed θ* contracts by 1 − γ(2−γ)λ_min per sample, in expectation",
     source="Theorem 1",
     kind="bound",
     instances=distributions,
@@ -84,7 +84,7 @@ def lms_contracts_in_expectation(
 
 
 @claim(
-    "LMS comes nearer to the minimum-norm solution likewise, with E‖θ*‖² in place of ‖θ*‖²",
+    "The same rate holds for the minimum-norm solution, with E‖θ*‖² in place of ‖θ*‖²",
     source="Theorem 1, for its own θ*",
     kind="bound",
     instances=distributions,
@@ -121,11 +121,11 @@ def dimensions(rng: Generator) -> Iterator[Instance]:
 
 
 @claim(
-    "On the sphere LMS contracts by exactly 1 − γ(2−γ)/d a sample, in expectation",
+    "For inputs uniform on the sphere LMS contracts by exactly 1 − γ(2−γ)/d per sample, in expectation",
     source="Theorem 1, with equality",
     kind="statistical",
     instances=dimensions,
-    conditions=("x_t even on the unit sphere", f"error rate {ERROR_RATE:g}", f"{RUNS} streams"),
+    conditions=("x_t uniform on the unit sphere", f"error rate {ERROR_RATE:g}", f"{RUNS} streams"),
 )
 def lms_contracts_on_the_sphere(
     features: int, samples: int, step: float, seed: int, method: Method[Any] | None = None

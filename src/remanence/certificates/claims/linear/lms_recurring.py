@@ -1,4 +1,4 @@
-"""Claims about LMS on tasks that recur: Theorems 2 and 3, and the steps that end more than two of them.
+"""Claims about LMS on recurring tasks: Theorems 2 and 3, and step sizes that solve more than two tasks exactly.
 
 c = (x₁ᵀx₂)²,  ‖x_i‖ = 1,  θ⁰ = 0,  θ* the minimum-norm solution of the distinct tasks
 ‖θ^T − θ*‖² = c^{T−1} (‖θ*‖² − y₁²)                                    (R1)   γ = 1, any T ≥ 1
@@ -46,7 +46,7 @@ def _cycle(X: Array, Y: Array, length: int) -> tuple[Array, Array]:
 
 
 @claim(
-    "Two recurring tasks leave exactly c^{T−1}(‖θ*‖² − y₁²) of the squared distance",
+    "After two recurring tasks the squared distance to θ* is exactly c^{T−1}(‖θ*‖² − y₁²)",
     source="Theorem 2, with equality",
     instances=pairs,
     conditions=("‖x_i‖ = 1", "θ⁰ = 0", "γ = 1", "any T"),
@@ -64,7 +64,7 @@ def two_recurring_tasks_contract_exactly(
 
 
 @claim(
-    "Two recurring tasks leave exactly (⌊T/2⌋/T)(1−c)c^{T−1}(‖θ*‖² − y₁²) of the mean squared error",
+    "After two recurring tasks the mean squared error is exactly (⌊T/2⌋/T)(1−c)c^{T−1}(‖θ*‖² − y₁²)",
     source="Theorem 2, with equality",
     instances=pairs,
     conditions=("‖x_i‖ = 1", "θ⁰ = 0", "γ = 1", "any T ≥ 2"),
@@ -81,7 +81,7 @@ def two_recurring_tasks_err_exactly(X: Array, Y: Array, length: int, method: Met
 
 
 @claim(
-    "Two recurring tasks leave a mean squared error of at most ‖θ*‖²/(e(T−1)), however nearly parallel they are",
+    "After two recurring tasks the mean squared error is at most ‖θ*‖²/(e(T−1)), even if they are nearly parallel",
     source="Theorem 2",
     kind="bound",
     instances=pairs,
@@ -171,7 +171,7 @@ def long_cycles(rng: Generator) -> Iterator[Instance]:
 
 
 @claim(
-    "On recurring tasks LMS converges to the minimum-norm solution, by the norm of one round each round",
+    "On recurring tasks LMS converges linearly to the minimum-norm solution, at the rate given by one cycle",
     source="after Theorem 4 (Herman et al. 1978)",
     kind="bound",
     instances=long_cycles,

@@ -1,4 +1,4 @@
-"""Claims about the error matrix and the numbers read from it.
+"""Claims about the error matrix and the metrics computed from it.
 
 ε_ij = y_i − x_iᵀθ^j,  j = 0 … T                                              (T1)
 E_t = (1/t) Σ_{i≤t} ε_it²,    F_t = (1/(t−1)) Σ_{i<t} (ε_it² − ε_ii²)           (T2)
@@ -23,7 +23,7 @@ from remanence.streams import Task
 
 
 def noisy_streams(rng: Generator) -> Iterator[Instance]:
-    """One sample a task, from one task to more tasks than features, with and without a model that fits all."""
+    """One sample per task, from one task to more tasks than features, with and without a model that fits all."""
     yield {"X": unit_rows(rng, 1, 1), "Y": rng.standard_normal((1, 1)), "step": 1.0}
     yield {**consistent(rng, unit_rows(rng, 6, 6), 1), "step": 1.999}
     yield {**consistent(rng, np.tile(unit_rows(rng, 2, 4), (5, 1)), 1), "step": 1.0}
@@ -38,20 +38,20 @@ def _matrix(method: Method[Any], X: Array, Y: Array) -> ErrorMatrix:
 
 
 def _plain(method: Method[Any], X: Array, Y: Array) -> Array:
-    """ε_ij² from the path of models and nothing else, (T, T + 1)."""
+    """ε_ij² from the sequence of models alone, (T, T + 1)."""
     return np.asarray((Y - np.einsum("id,jd->ij", X, walked(method, X, Y)[:, :, 0])) ** 2)
 
 
 @claim(
-    "The error matrix holds ε_ij² of every task under every model, the one before learning included",
+    "The error matrix contains ε_ij² for every task i and every model j, including the model before learning",
     source="the error matrix",
     instances=noisy_streams,
-    conditions=("one sample a task", "columns j = 0 … T"),
+    conditions=("one sample per task", "columns j = 0 … T"),
 )
 def error_matrix_is_what_it_says(
     X: Array, Y: Array, step: float, run: Callable[[Method[Any], Array, Array], ErrorMatrix] = _matrix
 ) -> Evidence:
-    """`evaluate` against the path of models (T1)."""
+    """`evaluate` against the sequence of models (T1)."""
     exact = _plain(LMS(step), X, Y)
     size = float(exact.max() + (Y**2).max())
     return Evidence(difference(run(LMS(step), X, Y).values, exact, size), rounding(2.0, operations(*X.shape)))
@@ -61,10 +61,10 @@ def error_matrix_is_what_it_says(
     "Average error, forgetting and backward transfer are the paper's E_t, F_t and −F_t for every t",
     source="Section LMS, metrics",
     instances=noisy_streams,
-    conditions=("one sample a task",),
+    conditions=("one sample per task",),
 )
 def metrics_are_what_they_say(X: Array, Y: Array, step: float, read: Any = metrics) -> Evidence:
-    """Each metric of the evaluated matrix against the sums (T2) over the path of models."""
+    """Each metric of the evaluated matrix against the sums (T2) over the sequence of models."""
     matrix, exact = _matrix(LMS(step), X, Y), _plain(LMS(step), X, Y)
     worst, size = 0.0, float(exact.max() + (Y**2).max())
     for t in range(1, len(X) + 1):
@@ -109,10 +109,10 @@ def unit_steps_forget_all_of_their_error(
 
 
 @claim(
-    "The regret read from the matrix is the sum of the squared a-priori errors",
-    source="the regret, index mended",
+    "The regret computed from the matrix is the sum of the squared a-priori errors",
+    source="the regret, with a corrected index",
     instances=noisy_streams,
-    conditions=("asked on the rows that are then learned", "best = 0"),
+    conditions=("tested on the rows that are learned next", "best = 0"),
 )
 def regret_adds_up_the_errors_before_learning(
     X: Array, Y: Array, step: float, read: Any = metrics, method: Method[Any] | None = None
@@ -126,7 +126,7 @@ def regret_adds_up_the_errors_before_learning(
 
 
 @claim(
-    "Hard memory ends with no error and no forgetting on samples that one model fits",
+    "Methods with hard memory have no error and no forgetting on samples that one model fits",
     source="Theorems 4 and 5, in metrics",
     instances=independent_streams,
     conditions=("consistent samples", "independent"),

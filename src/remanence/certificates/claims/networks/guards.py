@@ -1,6 +1,6 @@
 """Claims about guards of torch optimizers: GP and OGD keep the outputs of networks, OWM keeps them approximately.
 
-    Θ ← Θ + PΔ,   Δ the optimizer's own step, projected last                 (GP)     P: off the inputs of old tasks
+    Θ ← Θ + PΔ,   Δ the optimizer's own step, projected last                 (GP)     PX = 0, X: inputs of old tasks
     Θ ← Θ + αΦΔ,  Φ = (αI + Σ xxᵀ)⁻¹                                         (OWM)
     θ ← θ + (I − UUᵀ)Δ,  all parameters together                             (OGD)    U: gradients of old outputs
 

@@ -58,7 +58,7 @@ def _network(rng: Generator, widths: list[int], tasks: int) -> Instance:
 
 
 @claim(
-    "Layers projected off the features of earlier samples keep those features",
+    "Steps projected orthogonally to the features of earlier samples keep those features in every layer",
     source="Theorem 6",
     instances=networks,
     conditions=("any directions Δ, projected last", "no bias", "features stored after the task's own update"),

@@ -2,7 +2,7 @@
 
 θ ← θ + (I − UUᵀ)Δ        (OGD)   U: the gradients of all old outputs, Δ the optimizer's own step
 J_i(θ^t − θ^i) = 0        (F1)    for every old task i, J_i the derivatives of its outputs at θ^i
-‖G Δ‖ ≤ √dropped ‖Δ‖      (F2)    G: all gradients seen, if the memory has no room for all of them
+‖G Δ‖ ≤ √dropped ‖Δ‖      (F2)    G: all gradients seen, if the memory cannot hold all of them
 """
 
 from collections.abc import Callable, Iterator
@@ -136,7 +136,7 @@ def ogd_moves_two_layers_by_the_square(
 
 
 def crowded_tasks(rng: Generator) -> Iterator[Instance]:
-    """One linear layer and room for fewer directions than the tasks have."""
+    """One linear layer and a rank below the number of directions of the tasks."""
     names = list(OPTIMIZERS)
     while True:
         for i, name in enumerate(names):
@@ -170,4 +170,4 @@ def ogd_bounds_what_a_full_memory_forgets(
     lost = rounding(1.0, operations(before.size, len(start)))
     limit = (guarding.report().dropped + lost * length**2) ** 0.5 * distance
     moved = float(np.linalg.norm(_outputs(net, old) - before))
-    return tightest([(moved, limit)], lost * length * float(np.linalg.norm(start)), f"room for {rank}", optimizer)
+    return tightest([(moved, limit)], lost * length * float(np.linalg.norm(start)), f"rank {rank}", optimizer)

@@ -57,7 +57,7 @@ def _is_rls(learner: Any, net: Any, X: Array, Y: Array, ridge: float, forget: fl
         learner.step(X[cut], Y[cut])
         system = LeastSquares(X[: cut.stop], Y[: cut.stop], ridge, forget)
         off = difference(weights(net)[0], path[cut.stop])
-        found.append(Evidence(off, system.allowed_waiting(), settings(ridge, forget)))
+        found.append(Evidence(off, system.allowed_pending(), settings(ridge, forget)))
     return weakest(found)
 
 

@@ -19,7 +19,7 @@ FORGETTING = (0.5, 0.9, 1.0, 1.1, 2.0)
 
 
 def noisy(rng: Generator, X: Array, outputs: int = 2) -> Instance:
-    """X with answers that no model gives exactly."""
+    """X with targets that no model fits exactly."""
     return {"X": X, "Y": X @ rng.standard_normal((X.shape[1], outputs)) + 0.3 * rng.standard_normal((len(X), outputs))}
 
 
@@ -43,7 +43,7 @@ def settings(ridge: float, forget: float) -> tuple[str, ...]:
 
 
 @claim(
-    "RLS row by row is at every moment the minimiser of its objective",
+    "RLS, learning row by row, is at the minimiser of its objective after every row",
     source="Proposition 2",
     instances=noisy_streams,
     conditions=("β < 1, β = 1 and β > 1",),
@@ -51,7 +51,7 @@ def settings(ridge: float, forget: float) -> tuple[str, ...]:
 def rls_recursion_minimises_its_objective(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """The weights after every row beside those of the whole weighted problem so far."""
+    """Compare the weights after every row with those of the weighted problem of all rows so far."""
     rls = method or RLS(ridge, forget)
     state = rls.init(X.shape[1], Y.shape[1])
     found = []
@@ -64,7 +64,7 @@ def rls_recursion_minimises_its_objective(
 
 
 @claim(
-    "The error RLS reports for a sample is that of the minimiser over all samples before it",
+    "The error that RLS reports for a sample is that of the minimiser over all samples before it",
     source="Proposition 2",
     instances=noisy_streams,
     conditions=("β < 1, β = 1 and β > 1",),
@@ -72,7 +72,7 @@ def rls_recursion_minimises_its_objective(
 def rls_tracks_the_errors_of_the_previous_minimiser(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """The errors of one pass over the stream beside y − xᵀθ with θ from the problem of the samples before."""
+    """Compare the errors of one pass with y − xᵀθ, where θ solves the problem of the samples before."""
     rls = method or RLS(ridge, forget)
     _, errors = rls.track(rls.init(X.shape[1], Y.shape[1]), X, Y)
     found = []
@@ -85,7 +85,7 @@ def rls_tracks_the_errors_of_the_previous_minimiser(
 
 
 @claim(
-    "RLS learns rows one by one, in blocks or all at once, and ends with the same weights",
+    "RLS learns the same weights from rows one by one, in blocks or all at once",
     source="Proposition 2",
     instances=noisy_streams,
     conditions=("β < 1, β = 1 and β > 1",),
@@ -93,39 +93,39 @@ def rls_tracks_the_errors_of_the_previous_minimiser(
 def rls_learns_the_same_from_rows_and_blocks(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """Every row its own call, and blocks of seven, beside one call for all rows."""
+    """Compare one call per row, and blocks of seven, with one call for all rows."""
     rls = method or RLS(ridge, forget)
     system, whole = LeastSquares(X, Y, ridge, forget), learned(rls, X, Y)
     state = rls.init(X.shape[1], Y.shape[1])
     for i in range(0, len(X), 7):
         state = rls.update(state, X[i : i + 7], Y[i : i + 7])
     off = largest(np.array([difference(W, whole) for W in (walked(rls, X, Y)[-1], rls.weights(state))]))
-    given = (*settings(ridge, forget), f"condition of waiting rows {system.waiting():.0e}")
-    return Evidence(off, system.allowed_waiting(), given)
+    given = (*settings(ridge, forget), f"condition of waiting rows {system.pending_magnification():.0e}")
+    return Evidence(off, system.allowed_pending(), given)
 
 
 def started_elsewhere(rng: Generator) -> Iterator[Instance]:
-    """Noisy streams learned by a model that knows something already."""
+    """Noisy streams learned from a start other than zero."""
     for data in noisy_streams(rng):
         yield data | {"start": rng.standard_normal((data["X"].shape[1], data["Y"].shape[1]))}
 
 
 @claim(
-    "RLS that starts from a model minimises the objective whose regulariser is centred there",
+    "RLS started from a model minimises the objective whose regulariser is centred at that model",
     source="RLS with θ⁰ ≠ 0",
     instances=started_elsewhere,
 )
 def rls_is_centred_at_its_start(
     X: Array, Y: Array, start: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """The weights after all rows beside those of the problem with λ‖θ − θ⁰‖²."""
+    """Compare the weights after all rows with those of the problem with λ‖θ − θ⁰‖²."""
     system = LeastSquares(X, Y, ridge, forget, start)
     found = learned(method or RLS(ridge, forget), X, Y, start)
-    return Evidence(difference(found, system.weights), system.allowed_waiting(), settings(ridge, forget))
+    return Evidence(difference(found, system.weights), system.allowed_pending(), settings(ridge, forget))
 
 
 def single_features(rng: Generator) -> Iterator[Instance]:
-    """Tasks of one feature with answers that contradict each other; the paper's own two first."""
+    """Tasks of one feature with contradicting targets; the two of the paper come first."""
     for forget in FORGETTING:
         yield {"X": np.array([[2.0], [1.0]]), "Y": np.array([[4.0], [1.0]]), "ridge": 1e-12, "forget": forget}
     while True:
@@ -135,7 +135,7 @@ def single_features(rng: Generator) -> Iterator[Instance]:
 
 
 @claim(
-    "With one feature RLS is the average of what each task alone would want",
+    "With one feature RLS is the weighted average of the solutions of the single tasks",
     source="Figure 5",
     instances=single_features,
     conditions=("y/x weighs x²/βⁱ, and 0 weighs λ",),
@@ -143,16 +143,16 @@ def single_features(rng: Generator) -> Iterator[Instance]:
 def rls_averages_the_solutions_of_the_tasks(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """The weight after all tasks beside the average of y/x."""
+    """Compare the weight after all tasks with the average of y/x."""
     weights = X[:, 0] ** 2 / forget ** np.arange(1.0, len(X) + 1)
     wanted, total = Y / X, ridge + weights.sum()
     size = float(np.linalg.norm(weights @ np.abs(wanted)) / total)
     off = difference(learned(method or RLS(ridge, forget), X, Y)[0], weights @ wanted / total, size)
-    return Evidence(off, LeastSquares(X, Y, ridge, forget).allowed_waiting(), settings(ridge, forget))
+    return Evidence(off, LeastSquares(X, Y, ridge, forget).allowed_pending(), settings(ridge, forget))
 
 
 def bounded_streams(rng: Generator) -> Iterator[Instance]:
-    """Samples of bounded size whose answers go back and forth; β above 1."""
+    """Samples of bounded size whose targets alternate; β above 1."""
     sign = (-1.0) ** (np.arange(40) // 5)
     for forget in (1.1, 1.3, 2.0):
         yield {"X": np.ones((40, 1)), "Y": sign[:, None], "ridge": 1.0, "forget": forget}
@@ -167,23 +167,23 @@ def bounded_streams(rng: Generator) -> Iterator[Instance]:
 
 
 @claim(
-    "Where the past weighs more, RLS settles: later samples move it by no more than a geometric tail",
+    "If past samples weigh more (β > 1), RLS converges: later samples change it by at most a geometric tail",
     source="convergence of RLS, for β > 1",
     instances=bounded_streams,
     kind="bound",
     conditions=(
         "β > 1 and bounded data",
-        "‖θ^T − θ^t‖ ≤ x(y + xy/√(λ(β−1)))/(λ(β−1)βᵗ), x and y the largest input and answer",
+        "‖θ^T − θ^t‖ ≤ x(y + xy/√(λ(β−1)))/(λ(β−1)βᵗ), x and y the largest input and target",
     ),
 )
 def rls_settles_when_the_past_weighs_more(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 2.0, method: RLS | None = None
 ) -> Evidence:
-    """How far the last model is from every earlier one: a step is at most ‖x‖‖ε‖/(λβᵗ), and ‖θ‖² at most J(0)/λ."""
+    """Distance of the last model from every earlier one: a step is at most ‖x‖‖ε‖/(λβᵗ), and ‖θ‖² at most J(0)/λ."""
     path = walked(method or RLS(ridge, forget), X, Y)
     x, y = np.linalg.norm(X, axis=1).max(), np.linalg.norm(Y, axis=1).max()
     reach = y / np.sqrt(ridge * (forget - 1))
     tails = x * (y + x * reach) / (ridge * (forget - 1)) / forget ** np.arange(len(path))
     moved = np.linalg.norm(path[-1] - path, axis=(1, 2))
-    slack = float(reach) * LeastSquares(X, Y, ridge, forget).allowed_waiting()
+    slack = float(reach) * LeastSquares(X, Y, ridge, forget).allowed_pending()
     return tightest(zip(moved.tolist(), tails.tolist(), strict=True), slack, *settings(ridge, forget))

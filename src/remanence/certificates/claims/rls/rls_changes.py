@@ -1,11 +1,11 @@
-"""Claims about changing what RLS has learned: samples leave, learners join, classes arrive, and nothing is retrained.
+"""Claims about removing samples from RLS, merging learners and adding classes without retraining.
 
     Φ' = Φ + Φx xᵀΦ/(1 − h)      θ' = θ − Φx(y − xᵀθ)/(1 − h)      h = xᵀΦx                          (R1)
     ‖Δθ'‖ ≤ ε (‖A‖/σ')² (1 + ‖B‖/(‖A‖‖θ'‖)) ‖θ'‖                                                 (R2)
 
-(R1) takes a sample out. Where it leaves, squares are subtracted, so a relative change ε of what was known before, A and
-B, counts with the square of ‖A‖ over σ', the smallest singular value of what is left (R2). Samples that take a
-direction with them have leverage 1 but for rounding, and `remove` grants each up to GRANTED units of it.
+(R1) removes a sample. Removal subtracts squares, so a relative change ε of A and B before it counts with the square of
+‖A‖ over σ', the smallest singular value of what remains (R2). The only sample in some direction has leverage 1 up to
+rounding; `remove` allows each such sample up to GRANTED units of rounding.
 """
 
 from collections.abc import Iterator
@@ -30,20 +30,20 @@ GRANTED = 1e3
 
 
 def leaving_samples(rng: Generator) -> Iterator[Instance]:
-    """Streams of which the first few samples leave again."""
+    """Streams of which the first few samples are removed again."""
     for data in unweighted_streams(rng):
         yield data | {"leaving": int(rng.integers(1, len(data["X"])))}
 
 
 def _left(before: LeastSquares, after: LeastSquares) -> float:
-    """(R2) beside the condition of what is left."""
+    """Maximum of (R2) and the condition number of what remains."""
     share = before.length * after.condition / after.length
     moved = float(np.linalg.norm(before.B)) / max(before.length * float(np.linalg.norm(after.weights)), 1e-300)
     return share**2 * (1 + moved) + after.magnification()
 
 
 def _granted(X: Array, leaving: int) -> float:
-    """Roundings that `remove` grants where a direction goes with the first samples: the others do not span it."""
+    """Roundings that `remove` allows if the remaining samples do not span a direction of the removed ones."""
     U, s, _ = np.linalg.svd(X, full_matrices=False)
     U = U[leaving:, s > len(X) * np.finfo(float).eps * s[0]]
     least = float(np.linalg.svd(U, compute_uv=False)[-1]) if len(U) >= U.shape[1] else 0.0
@@ -60,7 +60,7 @@ def _granted(X: Array, leaving: int) -> float:
 def removed_samples_were_never_seen(
     X: Array, Y: Array, leaving: int, ridge: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """`remove` beside the problem of the samples that stay."""
+    """Compare `remove` with the problem of the remaining samples."""
     rls = method or RLS(ridge)
     # (what rounding may do is computed below, so that the method need not refuse it)
     state = rls.remove(state_after(rls, X, Y), X[:leaving], Y[:leaving], accept_loss=True)
@@ -71,13 +71,13 @@ def removed_samples_were_never_seen(
 
 
 @claim(
-    "Removing a sample moves the weights by Φx times its error, over one less its leverage",
+    "Removing a sample changes the weights by Φx times its error, divided by one minus its leverage",
     source="removal of a sample",
     instances=unweighted_streams,
     conditions=("β = 1", "θ − Φx(y − xᵀθ)/(1 − xᵀΦx)"),
 )
 def removal_has_a_closed_form(X: Array, Y: Array, ridge: float = 1.0, method: RLS | None = None) -> Evidence:
-    """`remove` for the first sample, beside (R1) from the weights and variances of the model that saw it."""
+    """Compare `remove` for the first sample with (R1) from the weights and variances before it."""
     rls, before, after = method or RLS(ridge), LeastSquares(X, Y, ridge), LeastSquares(X[1:], Y[1:], ridge)
     state = state_after(rls, X, Y)
     W, x = rls.weights(state), X[0]
@@ -85,20 +85,20 @@ def removal_has_a_closed_form(X: Array, Y: Array, ridge: float = 1.0, method: RL
     expected = W - np.outer(seen, Y[0] - x @ W) / (1 - x @ seen)
     found = rls.weights(rls.remove(state, X[:1], Y[:1], accept_loss=True))
     leverage = float(x @ before.phi @ x)
-    kappa = _left(before, after) + (before.waiting() + 2 * before.condition) / (1 - leverage) ** 2
+    kappa = _left(before, after) + (before.pending_magnification() + 2 * before.condition) / (1 - leverage) ** 2
     size = float(np.linalg.norm(after.weights) + np.linalg.norm(before.weights))
     given = (f"λ = {ridge:g}", f"leverage {leverage:.4f}", f"condition {kappa:.0e}")
     return Evidence(difference(found, expected, size), rounding(kappa, 2 * before.size + _granted(X, 1)), given)
 
 
 def separated_streams(rng: Generator) -> Iterator[Instance]:
-    """Samples that two learners share between them, evenly or not."""
+    """Samples divided between two learners, evenly or not."""
     for data in unweighted_streams(rng):
         yield data | {"cut": int(rng.integers(1, len(data["X"])))}
 
 
 @claim(
-    "Two learners of disjoint data merge into the one that saw all of it, the prior counted once",
+    "Two learners of disjoint data merge into the one that saw all of it, with the prior counted once",
     source="RLS, merging",
     instances=separated_streams,
     conditions=("β = 1",),
@@ -106,7 +106,7 @@ def separated_streams(rng: Generator) -> Iterator[Instance]:
 def merged_learners_saw_everything(
     X: Array, Y: Array, cut: int, ridge: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """`merge` beside the problem of all samples."""
+    """Compare `merge` with the problem of all samples."""
     rls, whole = method or RLS(ridge), LeastSquares(X, Y, ridge)
     state = rls.merge(state_after(rls, X[:cut], Y[:cut]), state_after(rls, X[cut:], Y[cut:]))
     given = (f"λ = {ridge:g}", f"condition of least squares {whole.magnification():.0e}")
@@ -114,14 +114,14 @@ def merged_learners_saw_everything(
 
 
 @claim(
-    "The ridge can be changed after learning, as if it had been that from the start",
+    "The ridge can be changed after learning, with the same result as learning with the new ridge",
     source="problem (RLS)",
     instances=noisy_streams,
 )
 def ridge_can_change_after_learning(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """A model learned with 10λ and then changed to λ, beside the problem with λ."""
+    """Compare a model learned with 10λ and then changed to λ with the problem with λ."""
     rls, system = method or RLS(10 * ridge, forget), LeastSquares(X, Y, ridge, forget)
     state = rls.with_ridge(state_after(rls, X, Y), ridge)
     return Evidence(difference(rls.weights(state), system.weights), system.allowed(), settings(ridge, forget))
@@ -147,15 +147,15 @@ def arriving_classes(rng: Generator) -> Iterator[Instance]:
 def d_rls_is_joint_training(
     X: Array, labels: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """A classifier that grows task by task, beside ridge regression on the one-hot labels of everything."""
+    """Compare a classifier that grows task by task with ridge regression on the one-hot labels of all tasks."""
     model = ContinualClassifier(method or RLS(ridge, forget), fit_intercept=False)
     for t, task in enumerate(labels):
         model.partial_fit(X[t * len(task) : (t + 1) * len(task)], task)
     Y = np.eye(int(labels.max()) + 1)[labels.ravel()]
     system = LeastSquares(X, Y, ridge, forget)
-    given = (*settings(ridge, forget), f"{Y.shape[1]} classes", f"condition {system.waiting():.0e}")
+    given = (*settings(ridge, forget), f"{Y.shape[1]} classes", f"condition {system.pending_magnification():.0e}")
     found = model.method_.weights(model.state_)
-    return Evidence(difference(found, system.weights), system.allowed_waiting(), given)
+    return Evidence(difference(found, system.weights), system.allowed_pending(), given)
 
 
 @claim(
@@ -168,8 +168,8 @@ def rls_of_full_rank_is_rls(X: Array, Y: Array, ridge: float = 1.0, method: Meth
     """The weights of both."""
     system = LeastSquares(X, Y, ridge)
     found, expected = learned(method or LowRankRLS(X.shape[1], ridge), X, Y), learned(RLS(ridge), X, Y)
-    given = (f"λ = {ridge:g}", f"condition {system.waiting():.0e}")
-    return Evidence(difference(found, expected), system.allowed_waiting(), given)
+    given = (f"λ = {ridge:g}", f"condition {system.pending_magnification():.0e}")
+    return Evidence(difference(found, expected), system.allowed_pending(), given)
 
 
 def small_layers(rng: Generator) -> Iterator[Instance]:
@@ -181,20 +181,20 @@ def small_layers(rng: Generator) -> Iterator[Instance]:
 
 
 @claim(
-    "The outputs of a layer share one small Φ: learning them side by side is learning all weights as one model",
+    "The outputs of a layer share one small Φ: learning them together equals learning all weights as one model",
     source="layer-wise RLS",
     instances=small_layers,
-    conditions=("every output is asked on every sample",),
+    conditions=("every output has a target for every sample",),
 )
 def outputs_of_a_layer_share_their_memory(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """RLS with c outputs beside the problem of all d·c weights, one row an output and sample."""
+    """Compare RLS with c outputs with the problem of all d·c weights, one row per output and sample."""
     (n, d), c = X.shape, Y.shape[1]
     rows = np.kron(X, np.eye(c))  # row (i, k) asks output k on sample i, weights in the order of W.ravel()
     weight = np.repeat(np.sqrt(forget ** -np.arange(1.0, n + 1)), c)[:, None]
     whole = LeastSquares(weight * rows, weight * Y.reshape(-1, 1), ridge)
     system = LeastSquares(X, Y, ridge, forget)
     found = learned(method or RLS(ridge, forget), X, Y)
-    allowed = system.allowed_waiting() + whole.allowed()
+    allowed = system.allowed_pending() + whole.allowed()
     return Evidence(difference(found.reshape(d * c, 1), whole.weights), allowed, settings(ridge, forget))

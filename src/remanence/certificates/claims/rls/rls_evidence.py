@@ -1,4 +1,4 @@
-"""Claims about what RLS says of itself: its loss, the probability of what it saw, and how sure it is.
+"""Claims about the loss, evidence and variance of RLS.
 
 J = min  λ‖W‖² + Σ ‖yᵢ − Wᵀxᵢ‖²/βⁱ                                                          (E1)
 log p(y) = log N(y; 0, D + XXᵀ/λ),  D = diag(βⁱ)                                            (E2)
@@ -22,14 +22,14 @@ from remanence.methods import RLS
 
 
 def _loss_allowed(system: LeastSquares) -> float:
-    """What rounding may do to J relative to ‖B‖²: the residual moves by ε(‖B‖ + ‖A‖‖W‖), whatever the condition."""
+    """Rounding error allowed for J relative to ‖B‖²: the residual changes by ε(‖B‖ + ‖A‖‖W‖)."""
     whole = float(np.linalg.norm(system.B))
     kappa = 2 * (1 + system.length * float(np.linalg.norm(system.weights)) / whole)
     return rounding(kappa, 2 * system.size)
 
 
 @claim(
-    "RLS knows the minimum of its objective without the data",
+    "RLS computes the minimum of its objective without stored data",
     source="problem (RLS)",
     instances=noisy_streams,
     conditions=("β < 1, β = 1 and β > 1",),
@@ -37,7 +37,7 @@ def _loss_allowed(system: LeastSquares) -> float:
 def rls_loss_is_the_minimum_of_its_objective(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """`loss` beside the objective at the solution of the whole problem, relative to the objective at 0."""
+    """Compare `loss` with the objective at the solution of the whole problem, relative to the objective at 0."""
     rls, system = method or RLS(ridge, forget), LeastSquares(X, Y, ridge, forget)
     at_zero = float(np.sum(system.B**2)) / system.unit
     off = abs(rls.loss(state_after(rls, X, Y)) - system.loss) / at_zero
@@ -45,7 +45,7 @@ def rls_loss_is_the_minimum_of_its_objective(
 
 
 @claim(
-    "The evidence RLS keeps along the way is the joint log density of all answers",
+    "The evidence that RLS accumulates is the joint log density of all targets",
     source="RLS as a Gaussian model",
     instances=noisy_streams,
     conditions=("weights N(0, I/λ)", "noise of variance βⁱ"),
@@ -53,7 +53,7 @@ def rls_loss_is_the_minimum_of_its_objective(
 def rls_evidence_is_the_joint_density(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """`evidence` beside the density of one Gaussian over all answers (E2), relative to the size of its terms."""
+    """Compare `evidence` with the density of one Gaussian over all targets (E2), relative to the size of its terms."""
     rls, system = method or RLS(ridge, forget), LeastSquares(X, Y, ridge, forget)
     S = np.diag(system.noise) + X @ X.T / ridge
     distance, logdet = float(np.sum(Y * np.linalg.solve(S, Y))), float(np.linalg.slogdet(2 * np.pi * S)[1])
@@ -67,7 +67,7 @@ def rls_evidence_is_the_joint_density(
 
 
 @claim(
-    "The evidence adds up sample by sample from the errors before learning",
+    "The evidence is the sum of the log predictive densities of the samples, each before it is learned",
     source="RLS as a Gaussian model",
     instances=noisy_streams,
     conditions=("−½ Σ [log 2πS_t + ε_t²/S_t]",),
@@ -75,7 +75,7 @@ def rls_evidence_is_the_joint_density(
 def rls_evidence_adds_up_along_the_stream(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """`evidence` beside the sum (E3) of the errors and variances the method reports before every sample."""
+    """Compare `evidence` with the sum (E3) of the errors and variances reported before every sample."""
     rls, system = method or RLS(ridge, forget), LeastSquares(X, Y, ridge, forget)
     state, terms, steps = rls.init(X.shape[1], Y.shape[1]), [], []
     for t in range(len(X)):
@@ -111,7 +111,7 @@ def unweighted_streams(rng: Generator) -> Iterator[Instance]:
 def rls_variance_is_that_of_the_gaussian_model(
     X: Array, Y: Array, ridge: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """`variance` at the samples and far from them, beside (E4) with J and Φ of the whole problem."""
+    """Compare `variance` at the samples and far from them with (E4), J and Φ being of the whole problem."""
     rls, system = method or RLS(ridge), LeastSquares(X, Y, ridge)
     asked = np.vstack([X, 10 * np.eye(X.shape[1])])
     left = np.sum((system.A @ system.weights - system.B) ** 2, axis=0)
@@ -123,7 +123,7 @@ def rls_variance_is_that_of_the_gaussian_model(
 
 
 @claim(
-    "The error on a sample that was left out is e/(1 − h), without learning anything anew",
+    "The leave-one-out error of a sample is e/(1 − h), without retraining",
     source="removal of a sample",
     instances=unweighted_streams,
     conditions=("β = 1", "h = xᵀΦx, the leverage"),
@@ -131,7 +131,7 @@ def rls_variance_is_that_of_the_gaussian_model(
 def leaving_a_sample_out_multiplies_its_error(
     X: Array, Y: Array, ridge: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """The error of a model that never saw the sample, beside (E5) from the model that did."""
+    """Compare the error of a model that never saw the sample with (E5) from the model that did."""
     rls, whole = method or RLS(ridge), LeastSquares(X, Y, ridge)
     state = state_after(rls, X, Y)
     variance = rls.variance(state, np.vstack([np.zeros(X.shape[1]), X]))[:, 0]
@@ -147,7 +147,7 @@ def leaving_a_sample_out_multiplies_its_error(
         # e and h are divided by 1 − h: what is wrong with either counts that much more, h as often as e/(1 − h) does.
         share = 1 / (1 - leverage[i])
         spread = length**2 * float(np.linalg.norm(whole.phi)) * float(np.linalg.norm(exact)) / size
-        allowed = rest.allowed() + share * (whole.allowed_waiting() + spread * (whole.allowed_phi() + rounding(1.0, 4)))
+        allowed = rest.allowed() + share * (whole.allowed_pending() + spread * (whole.allowed_phi() + rounding(1.0, 4)))
         given = (f"λ = {ridge:g}", f"leverage {leverage[i]:.4f}")
         found.append(Evidence(difference(errors[i] * share, exact, size), allowed, given))
     return weakest(found)

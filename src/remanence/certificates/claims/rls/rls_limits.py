@@ -1,4 +1,4 @@
-"""Claims about where RLS goes as λ or β vanish: towards the minimum-norm solution, ICL and APA, if the inputs allow it.
+"""Claims about the limits of RLS as λ or β vanish: the minimum-norm solution, ICL and APA, for independent inputs.
 
     θ − θ̂ = −Xᵀ(λB + G)⁻¹ λB G⁻¹y      G = XXᵀ      ‖Xᵀ(λB + G)⁻¹‖ ≤ 1/σ                           (V1)
     ‖θ − θ̂‖ ≤ λ b ‖G⁻¹y‖ / σ           ‖λΦ − P‖ ≤ λ b / σ²                                       (V2)
@@ -62,7 +62,7 @@ def rls_tends_to_the_minimum_norm_solution(
 ) -> Evidence:
     """The distance of the two solutions against (V2), and what rounding may add."""
     found, best = learned(method or RLS(ridge, forget), X, Y), min_norm(X, Y)
-    exact = LeastSquares(X, Y, ridge, forget).allowed_waiting() + rounding(condition(X), operations(*X.shape))
+    exact = LeastSquares(X, Y, ridge, forget).allowed_pending() + rounding(condition(X), operations(*X.shape))
     allowed = _distance(X, Y, ridge, forget) + exact * float(np.linalg.norm(best))
     return Evidence(difference(found, best, 1.0), allowed, settings(ridge, forget))
 
@@ -79,13 +79,13 @@ def rls_tends_to_icl_as_forgetting_vanishes(
 ) -> Evidence:
     """The distance of the two models against (V2), and what rounding may add."""
     found, best = learned(method or RLS(ridge, forget), X, Y), learned(ICL(), X, Y)
-    exact = LeastSquares(X, Y, ridge, forget).allowed_waiting() + rounding(condition(X), operations(*X.shape))
+    exact = LeastSquares(X, Y, ridge, forget).allowed_pending() + rounding(condition(X), operations(*X.shape))
     allowed = _distance(X, Y, ridge, forget) + exact * float(np.linalg.norm(best))
     return Evidence(difference(found, best, 1.0), allowed, settings(ridge, forget))
 
 
 @claim(
-    "As β vanishes λΦ becomes the projection off all inputs",
+    "As β vanishes λΦ becomes the projection onto the complement of all inputs",
     source="Lemma 1",
     instances=small_forgetting,
     kind="bound",
@@ -94,7 +94,7 @@ def rls_tends_to_icl_as_forgetting_vanishes(
 def phi_tends_to_the_projection(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1e-3, method: RLS | None = None
 ) -> Evidence:
-    """λΦ as the variances tell it, beside what the memory of ICL lets pass."""
+    """Compare λΦ, computed from the variances, with the projection of ICL's memory."""
     rls, system = method or RLS(ridge, forget), LeastSquares(X, Y, ridge, forget)
     found = ridge * phi(rls, state_after(rls, X, Y), system)
     icl = ICL()
@@ -136,7 +136,7 @@ def rls_of_exact_constraints_is_apa(
 
 
 def contradictory_streams(rng: Generator) -> Iterator[Instance]:
-    """Orthogonal inputs that come again and again with other answers; β small."""
+    """Orthogonal inputs that recur with other targets; small β."""
     for forget in cycle((0.3, 0.1, 1e-2, 1e-3)):
         d = int(rng.integers(1, 6))
         inputs = np.linalg.qr(rng.standard_normal((d, d)))[0]
@@ -146,16 +146,16 @@ def contradictory_streams(rng: Generator) -> Iterator[Instance]:
 
 
 @claim(
-    "Where samples contradict each other a vanishing β answers the newest, not the oldest as ICL does",
+    "If samples contradict each other, RLS with vanishing β fits the newest, while ICL fits the oldest",
     source="Lemma 1 without full rank",
     instances=contradictory_streams,
     kind="bound",
-    conditions=("orthogonal inputs that recur", "an older answer counts βᵏ after k samples, the prior λβᵗ"),
+    conditions=("orthogonal inputs that recur", "an older target counts βᵏ after k samples, the prior λβᵗ"),
 )
 def rls_that_forgets_everything_answers_the_newest(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1e-2, method: Method[Any] | None = None
 ) -> Evidence:
-    """The answer to every input against the newest one learned for it, with the weight of all older ones."""
+    """Compare the prediction for every input with its newest target, allowing for the weight of all older ones."""
     found = learned(method or RLS(ridge, forget), X, Y)
     same, times = np.abs(X @ X.T) > 0.5, np.arange(1.0, len(X) + 1)
     off, allowed = [], []
@@ -166,19 +166,19 @@ def rls_that_forgets_everything_answers_the_newest(
             float(weight @ np.abs(Y[older] - Y[last])[:, 0] + ridge * forget ** times[last] * abs(Y[last, 0]))
         )
         off.append(float(X[last] @ found[:, 0] - Y[last, 0]))
-    exact = LeastSquares(X, Y, ridge, forget).allowed_waiting() * float(np.linalg.norm(found))
+    exact = LeastSquares(X, Y, ridge, forget).allowed_pending() * float(np.linalg.norm(found))
     return Evidence(float(np.linalg.norm(off)), float(np.linalg.norm(allowed)) + exact, settings(ridge, forget))
 
 
 def truthful_streams(rng: Generator) -> Iterator[Instance]:
-    """The inputs of noisy streams with the answers of one model."""
+    """The inputs of noisy streams with the outputs of one model."""
     for data in noisy_streams(rng):
         truth = rng.standard_normal((data["X"].shape[1], data["Y"].shape[1]))
         yield data | {"Y": data["X"] @ truth, "truth": truth}
 
 
 @claim(
-    "Where one model explains all samples RLS misses it by λΦ times that model, whatever β",
+    "If one model fits all samples, RLS differs from it by λΦ times that model, for every β",
     source="RLS on consistent data",
     instances=truthful_streams,
     conditions=("β < 1, β = 1 and β > 1",),
@@ -186,10 +186,10 @@ def truthful_streams(rng: Generator) -> Iterator[Instance]:
 def rls_misses_the_truth_by_the_prior_alone(
     X: Array, Y: Array, truth: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """θ − θ* beside −λΦθ*, both from what the method hands out."""
+    """Compare θ − θ* with −λΦθ*, both computed from what the method returns."""
     rls, system = method or RLS(ridge, forget), LeastSquares(X, Y, ridge, forget)
     state, size = state_after(rls, X, Y), float(np.linalg.norm(truth))
     missed = ridge * phi(rls, state, system) @ truth
-    allowed = system.allowed_waiting() * float(np.linalg.norm(system.weights)) / size
+    allowed = system.allowed_pending() * float(np.linalg.norm(system.weights)) / size
     allowed += system.allowed_phi() * ridge * float(np.linalg.norm(system.phi))
     return Evidence(difference(rls.weights(state), truth - missed, size), allowed, settings(ridge, forget))

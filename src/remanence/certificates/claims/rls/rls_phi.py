@@ -1,9 +1,9 @@
-"""Claims about the matrix Φ of RLS: what it is, how a sample changes it, and that it never grows.
+"""Claims about the matrix Φ of RLS: its definition, its update by a sample, and that it never grows.
 
     Φ_t = (λI + Σ xᵢxᵢᵀ/βⁱ)⁻¹      variance(x) / variance(0) = 1 + xᵀΦ_t x / βᵗ                     (P)
     θ ← θ + G(Y − Xθ)     G = ΦXᵀ(B + XΦXᵀ)⁻¹                                                    (S)
 
-Φ is read off the predictive variances that the method hands out (P), so that what it knows is examined, not a copy.
+Φ is computed from the predictive variances that the method returns (P), so the method itself is checked and not a copy.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from remanence.methods import RLS
 
 
 def phi(method: RLS, state: Any, system: LeastSquares) -> Array:
-    """Φ (d, d) by (P), from questions so long that the 1 in it costs no digit."""
+    """Φ (d, d) by (P), from inputs so large that the 1 in it costs no digits."""
     rows, d = system.A.shape
     newest = method.forget ** (rows - d)  # βᵗ
     reach = float(np.linalg.norm(system.A)) * np.sqrt(newest / system.unit)
@@ -33,7 +33,7 @@ def phi(method: RLS, state: Any, system: LeastSquares) -> Array:
 
 
 def state_after(method: RLS, X: Array, Y: Array) -> Any:
-    """The state after all rows, given at once; no rows leave a fresh one."""
+    """The state after all rows, learned at once; the initial state if there are no rows."""
     state = method.init(X.shape[1], Y.shape[1])
     return method.update(state, X, Y) if len(X) else state
 
@@ -47,7 +47,7 @@ def state_after(method: RLS, X: Array, Y: Array) -> Any:
 def phi_is_the_inverse_of_half_the_hessian(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """Φ read off the predictive variances, beside the inverse of λI + Σ xᵢxᵢᵀ/βⁱ."""
+    """Compare Φ, computed from the predictive variances, with the inverse of λI + Σ xᵢxᵢᵀ/βⁱ."""
     rls = method or RLS(ridge, forget)
     system = LeastSquares(X, Y, ridge, forget)
     found = phi(rls, state_after(rls, X, Y), system)
@@ -56,7 +56,7 @@ def phi_is_the_inverse_of_half_the_hessian(
 
 
 @claim(
-    "Φ after a sample is Φ before it less a matrix of rank one",
+    "Φ after a sample is Φ before it minus a matrix of rank one",
     source="Remark 4",
     instances=noisy_streams,
     conditions=("Φ − ΦxxᵀΦ/(βᵗ + xᵀΦx)",),
@@ -64,7 +64,7 @@ def phi_is_the_inverse_of_half_the_hessian(
 def phi_is_updated_by_a_matrix_of_rank_one(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """What the variances say before and after every sample, joined by the update of the remark."""
+    """Compare Φ after every sample with the update of the remark applied to Φ before it."""
     rls = method or RLS(ridge, forget)
     state = rls.init(X.shape[1], Y.shape[1])
     last = LeastSquares(X[:0], Y[:0], ridge, forget)
@@ -83,7 +83,7 @@ def phi_is_updated_by_a_matrix_of_rank_one(
 
 
 @claim(
-    "The information of a sample adds to that of the samples before it",
+    "The information of a sample is added to that of the samples before it",
     source="Remark 4",
     instances=noisy_streams,
     conditions=("Φ_t⁻¹ = Φ_{t−1}⁻¹ + xxᵀ/βᵗ",),
@@ -91,7 +91,7 @@ def phi_is_updated_by_a_matrix_of_rank_one(
 def information_adds_up(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """RᵀR of the data after every sample, beside what it was and the sample's own; no inverse is taken."""
+    """Compare RᵀR after every sample with RᵀR before it plus xxᵀ/βᵗ; no inverse is needed."""
     rls = method or RLS(ridge, forget)
     state = rls.init(X.shape[1], Y.shape[1])
     before, found = np.zeros((X.shape[1], X.shape[1])), []
@@ -108,7 +108,7 @@ def information_adds_up(
 
 
 @claim(
-    "Φ is 1/λ times what is left of the identity once the samples are projected out softly",
+    "Φ is 1/λ times a soft projection onto the complement of the samples",
     source="Φ_t by the Woodbury identity",
     instances=noisy_streams,
     conditions=("Φ = (I − X(λB + XᵀX)⁻¹Xᵀ)/λ",),
@@ -116,7 +116,7 @@ def information_adds_up(
 def phi_is_a_soft_projection(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """Φ read off the predictive variances, beside the form with an inverse of the size of the samples."""
+    """Compare Φ, computed from the predictive variances, with the form that inverts a matrix of samples."""
     rls = method or RLS(ridge, forget)
     system = LeastSquares(X, Y, ridge, forget)
     found = ridge * phi(rls, state_after(rls, X, Y), system)
@@ -128,7 +128,7 @@ def phi_is_a_soft_projection(
 
 
 @claim(
-    "What is known never becomes less: Φ does not grow with a sample",
+    "Information never decreases: Φ does not grow with a sample",
     source="after Remark 4",
     instances=noisy_streams,
     kind="bound",
@@ -137,7 +137,7 @@ def phi_is_a_soft_projection(
 def information_never_shrinks(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """Φ read off before and after every sample; βᵗ is part of it, so it holds for every β."""
+    """Compare Φ before and after every sample; βᵗ is part of it, so this holds for every β."""
     rls = method or RLS(ridge, forget)
     state = rls.init(X.shape[1], Y.shape[1])
     last = LeastSquares(X[:0], Y[:0], ridge, forget)
@@ -153,7 +153,7 @@ def information_never_shrinks(
 
 
 @claim(
-    "RLS learns a block by the step that all methods share, with Φ as its memory",
+    "RLS learns a block by the update common to all methods, with Φ as its memory",
     source="Lemma 2 and Proposition 2",
     instances=noisy_streams,
     conditions=("θ + ΦX(B + XᵀΦX)⁻¹(y − Xᵀθ)",),
@@ -161,7 +161,7 @@ def information_never_shrinks(
 def rls_takes_the_step_that_all_methods_share(
     X: Array, Y: Array, ridge: float = 1.0, forget: float = 1.0, method: RLS | None = None
 ) -> Evidence:
-    """The second half of a stream as one step (S) from what is known after the first; every error of it is weighed."""
+    """Learn the second half of a stream as one step (S) from the state after the first half."""
     rls, cut = method or RLS(ridge, forget), len(X) // 2
     state, later = state_after(rls, X[:cut], Y[:cut]), X[cut:]
     half, whole = (LeastSquares(X[:k], Y[:k], ridge, forget) for k in (cut, len(X)))
@@ -171,8 +171,8 @@ def rls_takes_the_step_that_all_methods_share(
     found, size = rls.weights(rls.update(state, later, Y[cut:])), float(np.linalg.norm(whole.weights))
     sizes = np.linalg.norm(known) * np.linalg.norm(later) * np.linalg.norm(z)
     through = np.linalg.norm(np.eye(X.shape[1]) - G @ later) * (
-        half.allowed_phi() * sizes + half.allowed_waiting() * np.linalg.norm(W)
+        half.allowed_phi() * sizes + half.allowed_pending() * np.linalg.norm(W)
     )
     solving = np.linalg.norm(G) * np.linalg.norm(S) * np.linalg.norm(z) * rounding(1.0, 4 * later.size)
-    allowed = whole.allowed_waiting() + float(through + solving) / size
+    allowed = whole.allowed_pending() + float(through + solving) / size
     return Evidence(difference(found, W + known @ later.T @ z, size), allowed, settings(ridge, forget))
