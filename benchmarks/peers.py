@@ -1,4 +1,4 @@
-"""The libraries we compare with, imported when a benchmark needs them."""
+"""The libraries to compare with, imported when a benchmark needs them."""
 
 from importlib import import_module
 from types import ModuleType
@@ -7,9 +7,11 @@ from benchmarks.rows import PeerMissing
 
 
 def peer(module: str, extra: str = "bench") -> ModuleType:
-    """The module, or a refusal that says how to get it."""
+    """The module; raises PeerMissing, which says how to install it."""
     try:
         return import_module(module)
     except ImportError as error:
         name = module.partition(".")[0]
-        raise PeerMissing(f"{name} is not installed; `pip install -e '.[{extra}]'` brings the peers") from error
+        raise PeerMissing(
+            f"{name} is not installed; `pip install -e '.[{extra}]'` installs the libraries to compare with"
+        ) from error

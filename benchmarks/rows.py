@@ -1,4 +1,4 @@
-"""What a benchmark hands back: our number, a peer's beside it, the goal their ratio is held to, the machine's limit."""
+"""The result of a benchmark: our number, that of another library, the goal for their ratio, and the machine's limit."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The least that any program would have to spend on this machine, in the unit of the row."""
+    """A lower bound for any program on this machine, in the unit of the row."""
 
     what: str
     value: float
@@ -45,7 +45,7 @@ class Row:
     theirs: float
     goal: Goal
     limit: Limit | None = None
-    unit: str = "seconds a row"
+    unit: str = "seconds per row"
     accuracy: dict[str, float] = field(default_factory=dict)  # what was checked: the number found
     note: str = ""
     rounds: tuple[tuple[float, float], ...] = ()  # ours and theirs in every round: how noisy was it?
@@ -126,12 +126,12 @@ def distance(ours: Any, theirs: Any) -> float:
     """The largest difference, relative to the largest entry of theirs."""
     ours, theirs = np.asarray(ours, float).ravel(), np.asarray(theirs, float).ravel()
     if ours.shape != theirs.shape:
-        raise NotTheSame(f"expected answers of one size, got {ours.size} and {theirs.size}")
+        raise NotTheSame(f"expected results of one size, got {ours.size} and {theirs.size}")
     return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
 
 
 def agree(ours: Any, theirs: Any, allowed: float, what: str) -> float:
-    """The distance of two answers, refused beyond `allowed`."""
+    """The distance of two results; raises NotTheSame above `allowed`."""
     found = distance(ours, theirs)
     if not found <= allowed:  # true for NaN as well
         raise NotTheSame(f"{what}: expected the two sides to agree to {allowed:.0e}, got {found:.1e}")

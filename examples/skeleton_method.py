@@ -1,6 +1,6 @@
 """Leaky LMS: a complete method, to copy for the next one (see CONTRIBUTING.md).
 
-θᵗ = (1 − μ) θᵗ⁻¹ + μ θ⁰ + γ x (y − xᵀθᵗ⁻¹) / ‖x‖²                        (LL)   a pull μ back to the start
+θᵗ = (1 − μ) θᵗ⁻¹ + μ θ⁰ + γ x (y − xᵀθᵗ⁻¹) / ‖x‖²                        (LL)   leak μ towards the start
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from remanence.validation import check_block, check_number, check_result, check_
 
 @dataclass(frozen=True, slots=True)
 class LeakyState:
-    """The weights, and the start they are pulled back to; model files are checked against the annotations."""
+    """The weights and the start; model files are checked against the annotations."""
 
     W: Annotated[Array, "d c"]
     start: Annotated[Array, "d c"]
@@ -25,20 +25,20 @@ class LeakyState:
 
 @dataclass(frozen=True, slots=True)
 class LeakyLMS(Method[LeakyState]):
-    """LMS whose weights are pulled back to the start.
+    """LMS whose weights decay towards the start.
 
     Parameters
     ----------
     step : float
         γ, the fraction of a sample's error that is corrected.
     leak : float
-        μ, the fraction of the distance to the start that is undone at every sample.
+        μ, the fraction of the distance to the start that is removed at every sample.
     """
 
     step: float = 1.0
     leak: float = 0.01
 
-    summary = "LMS whose weights are pulled back to the start"
+    summary = "LMS whose weights decay towards the start"
     cost = "3dc"
     memory = "2dc"
 

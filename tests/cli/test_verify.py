@@ -24,7 +24,7 @@ def test_one_line_a_claim_with_its_kind_and_worst_case(capsys, monkeypatch):
     assert code == 0
     assert lines[0].startswith("✓ = icl_is_the_minimum_norm_solution") and "Theorem 5" in lines[0]
     assert lines[1].startswith("✓ ≤ two_recurring_tasks_err_at_most") and "Theorem 2" in lines[1]
-    assert "2 of 2 claims hold on seed 0" in out
+    assert "2 of 2 claims hold for seed 0" in out
 
 
 def test_json_is_a_list_of_certificates_and_nothing_else(capsys):

@@ -78,7 +78,7 @@ def certify(learner: Any, stream: Iterable[Task], seed: int = 0, progress: bool 
 
     References
     ----------
-    Peng and Vidal (2025), "Mathematics of Continual Learning".
+    Peng and Vidal (2025), "Mathematics of continual learning".
     """
     certifier = Certifier(learner, stream, seed)
     learn_tasks(adapt(certifier.learner, certifier.train), certifier.tasks, certifier.train, [certifier], progress)

@@ -1,4 +1,4 @@
-"""`remanence run`: learn a stream with several methods, task by task, and report what each of them has kept."""
+"""`remanence run`: train several methods on a stream, task by task, and report accuracy and forgetting."""
 
 import json
 import shlex
@@ -16,40 +16,42 @@ from remanence.terminal_text import printable
 
 def run(
     stream: Annotated[
-        str, typer.Option(help=f"What to learn: {', '.join(STREAMS)}, or a CSV, NPZ or Parquet file.")
+        str, typer.Option(help=f"Stream of tasks: {', '.join(STREAMS)}, or a CSV, NPZ or Parquet file.")
     ] = "digits",
     tasks: Annotated[
-        int | None, typer.Option(help="Number of tasks to split it into.", show_default=f"{TASKS}, or a class a task")
+        int | None, typer.Option(help="Number of tasks.", show_default=f"{TASKS}, or one per class")
     ] = None,
     methods: Annotated[
-        str, typer.Option(help=f"Learners separated by commas, or all: {', '.join(LEARNERS)}.")
+        str, typer.Option(help=f"Methods, separated by commas, or all: {', '.join(LEARNERS)}.")
     ] = ",".join(DEFAULT),
-    seed: Annotated[int, typer.Option(help="Seed of the test split and of the order of SGD.")] = 0,
-    seeds: Annotated[int, typer.Option(help="Number of seeds; reports mean and standard deviation.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the test split and of SGD.")] = 0,
+    seeds: Annotated[int, typer.Option(help="Number of seeds; report mean and standard deviation.")] = 1,
     order: Annotated[
-        str, typer.Option(help=f"Order of the classes: {', '.join(ORDERS)} (by seed), or all, separated by commas.")
+        str, typer.Option(help=f"Order of the classes: {', '.join(ORDERS)} (by seed), or a list of all classes.")
     ] = "sorted",
-    label: Annotated[str, typer.Option(help="Column of a file that holds the classes.", show_default=False)] = "",
-    ignore: Annotated[list[str] | None, typer.Option(help="Column of a file to leave out; repeatable.")] = None,
-    test: Annotated[float, typer.Option(help="Share of rows set aside, where the data bring no test rows.")] = 0.25,
-    data: Annotated[Path, typer.Option(help="Folder of the idx files of mnist and fashion-mnist.")] = Path("data"),
+    label: Annotated[str, typer.Option(help="Column of the file with the class labels.", show_default=False)] = "",
+    ignore: Annotated[list[str] | None, typer.Option(help="Column of the file to ignore; repeatable.")] = None,
+    test: Annotated[float, typer.Option(help="Fraction of rows for testing, if the data have no test set.")] = 0.25,
+    data: Annotated[Path, typer.Option(help="Folder with the idx files of mnist and fashion-mnist.")] = Path("data"),
     certify: Annotated[
         bool | None,
         typer.Option(
-            "--certify/--no-certify", help="Check the guarantees of each learner.", show_default="unless it takes long"
+            "--certify/--no-certify",
+            help="Check the guarantees of each learner.",
+            show_default="unless the stream is large",
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for numbers, pictures and page.", show_default="runs/<stream>")
+        Path | None, typer.Option(help="Output folder for results, figures and page.", show_default="runs/<stream>")
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Delete the run in the folder and start from scratch.")
+        bool, typer.Option("--again", help="Delete the run in the output folder and start from scratch.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")] = False,
 ) -> None:
-    """Learn a stream task by task with several methods, and report what each of them has kept.
+    """Train several methods on a stream, task by task, and report accuracy and forgetting.
 
-    What is learned is kept at once: after a stop the same command goes on where it was.
+    Results are saved as they are computed: the same command resumes an interrupted run.
     """
     names = read_learners(methods)
     if seeds < 1:
@@ -90,11 +92,11 @@ def run(
     typer.echo(f"\nSaved in {printable(shlex.quote(str(folder)))}: {names_of_files}")
     if kept.reused:
         total = len(names) * seeds
-        typer.echo(f"{kept.reused} of {total} were learned before and not again; --again starts anew.")
+        typer.echo(f"{kept.reused} of {total} results were reused from an earlier run; --again starts from scratch.")
 
 
 def _command(source: Source, names: list[str], seed: int, seeds: int, certify: bool | None) -> str:
-    """What to type to get the same numbers."""
+    """The command that reproduces the results."""
     parts = ["remanence", "run", "--stream", source.name, "--tasks", str(source.tasks), "--methods", ",".join(names)]
     parts += ["--seed", str(seed), *(["--seeds", str(seeds)] if seeds > 1 else []), *source.arguments]
     parts += [] if certify is None else ["--certify" if certify else "--no-certify"]

@@ -1,4 +1,4 @@
-"""`remanence verify`: check every claim of the paper on hard and random data; report measured and allowed errors."""
+"""`remanence verify`: check every claim of the paper on difficult and random data; report the measured errors."""
 
 import json
 from pathlib import Path
@@ -16,13 +16,11 @@ LEGEND = "= equal up to rounding   ≤ an inequality   ~ a mean over seeds, with
 def verify(
     claim: Annotated[list[str] | None, typer.Option(help="Name of a claim; repeatable. All claims by default.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random data.")] = 0,
-    instances: Annotated[int, typer.Option(help="Number of data sets per claim, the hard ones first.")] = 20,
+    instances: Annotated[int, typer.Option(help="Number of data sets per claim, difficult ones first.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print the certificates as JSON, and nothing else.")] = False,
-    draw: Annotated[
-        Path | None, typer.Option(help="SVG file to draw the map of methods and their errors into.")
-    ] = None,
+    draw: Annotated[Path | None, typer.Option(help="SVG file for the map of methods with their errors.")] = None,
 ) -> None:
-    """Check every claim of the paper on hard and random data; exit with 1 if one fails."""
+    """Check every claim of the paper on difficult and random data; exit with 1 if one fails."""
     from remanence.certificates import draw_map
     from remanence.certificates import verify as verified
 
@@ -58,7 +56,7 @@ def _show(found: "list[Certificate]", seed: int) -> None:
     failed = [certificate for certificate in found if not certificate.holds]
     for certificate in failed:
         console.print(Text(f"\n{certificate}", "red"), soft_wrap=True)
-    console.print(f"\n{len(found) - len(failed)} of {len(found)} claims hold on seed {seed}, each in its worst case.")
+    console.print(f"\n{len(found) - len(failed)} of {len(found)} claims hold for seed {seed}, each in its worst case.")
     console.print(Text(LEGEND, "dim"), soft_wrap=True)
     for need in dict.fromkeys(left_out().values()):
         console.print(Text(f"Claims about networks were left out: {need}", "yellow"), soft_wrap=True)

@@ -207,7 +207,7 @@ class Finetune(_Softmax):
 
     References
     ----------
-    McCloskey and Cohen (1989), "Catastrophic interference in connectionist networks".
+    McCloskey and Cohen (1989), "Catastrophic interference in connectionist networks: the sequential learning problem".
     """
 
     def __init__(self, step: float = 2.0, epochs: int = 20, batch: int = 32, seed: int = 0) -> None:
@@ -239,7 +239,7 @@ class Replay(_Softmax):
 
     References
     ----------
-    Robins (1995), "Catastrophic forgetting, rehearsal and pseudorehearsal".
+    Robins (1995), "Catastrophic forgetting, rehearsal and pseudorehearsal", Connection Science.
     Vitter (1985), "Random sampling with a reservoir" (algorithm R).
     """
 

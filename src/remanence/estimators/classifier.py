@@ -53,7 +53,8 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
     References
     ----------
     Widrow and Hoff (1960), "Adaptive switching circuits" (Adaline).
-    Zhuang et al. (2022), "ACIL: analytic class-incremental learning" (recursive least squares on one-hot labels).
+    Zhuang et al. (2022), "ACIL: analytic class-incremental learning with absolute memorization and privacy protection",
+    NeurIPS (recursive least squares on one-hot labels).
     """
 
     def __init__(

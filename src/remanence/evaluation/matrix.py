@@ -48,7 +48,7 @@ class ErrorMatrix:
 
     References
     ----------
-    Lopez-Paz and Ranzato (2017), "Gradient episodic memory for continual learning".
+    Lopez-Paz and Ranzato (2017), "Gradient episodic memory for continual learning", NeurIPS.
     """
 
     values: Array  # (T, T + 1)

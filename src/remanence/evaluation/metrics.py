@@ -41,7 +41,7 @@ def average(matrix: ErrorMatrix | Array, t: int | None = None) -> float:
 
     References
     ----------
-    Peng and Vidal (2025). Mathematics of Continual Learning.
+    Peng and Vidal (2025), "Mathematics of continual learning".
     """
     values, t = _read(matrix, t)
     return float(values[:t, t].mean())
@@ -71,7 +71,7 @@ def forgetting(matrix: ErrorMatrix | Array, t: int | None = None) -> float:
 
     References
     ----------
-    Peng and Vidal (2025). Mathematics of Continual Learning.
+    Peng and Vidal (2025), "Mathematics of continual learning".
     """
     values, t = _read(matrix, t)
     if t == 1:
@@ -105,7 +105,7 @@ def backward_transfer(matrix: ErrorMatrix | Array, t: int | None = None) -> floa
 
     References
     ----------
-    Lopez-Paz and Ranzato (2017). Gradient episodic memory for continual learning. NeurIPS.
+    Lopez-Paz and Ranzato (2017), "Gradient episodic memory for continual learning", NeurIPS.
     """
     return 0.0 - forgetting(matrix, t)
 
@@ -136,7 +136,7 @@ def forward_transfer(matrix: ErrorMatrix | Array, t: int | None = None) -> float
 
     References
     ----------
-    Lopez-Paz and Ranzato (2017). Gradient episodic memory for continual learning. NeurIPS.
+    Lopez-Paz and Ranzato (2017), "Gradient episodic memory for continual learning", NeurIPS.
     """
     values, t = _read(matrix, t)
     if t == 1:
@@ -176,7 +176,7 @@ def regret(matrix: ErrorMatrix | Array, t: int | None = None, best: float | None
 
     References
     ----------
-    Peng and Vidal (2025). Mathematics of Continual Learning.
+    Peng and Vidal (2025), "Mathematics of continual learning".
     """
     values, t = _read(matrix, t)
     turn = np.arange(t)

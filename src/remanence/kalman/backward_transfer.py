@@ -41,7 +41,7 @@ def backward_transfer(model: LinearGaussian, T: int) -> Array:
 
     References
     ----------
-    Peng and Vidal (2025). Mathematics of Continual Learning, Theorem 7.
+    Peng and Vidal (2025), "Mathematics of continual learning", Theorem 7.
     """
     T = check_length(model, T)
     s, d = model.steps, model.features

@@ -106,8 +106,8 @@ def learn(
 
     References
     ----------
-    Shumway and Stoffer (1982). An approach to time series smoothing and forecasting using the EM algorithm.
-    Journal of Time Series Analysis.
+    Shumway and Stoffer (1982), "An approach to time series smoothing and forecasting using the EM algorithm", Journal
+    of Time Series Analysis.
     """
     check_model(model)
     observed = check_observations(model, Y)

@@ -57,7 +57,7 @@ def filter(model: LinearGaussian, Y: Any, form: str = "covariance") -> Filtered:
 
     References
     ----------
-    Kalman (1960). A new approach to linear filtering and prediction problems. Journal of Basic Engineering.
+    Kalman (1960), "A new approach to linear filtering and prediction problems", Journal of Basic Engineering.
     """
     check_model(model)
     if form not in FORMS:

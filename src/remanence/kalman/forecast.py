@@ -49,7 +49,7 @@ def forecast(model: LinearGaussian, filtered: Filtered, steps: int) -> Forecast:
 
     References
     ----------
-    Kalman (1960). A new approach to linear filtering and prediction problems. Journal of Basic Engineering.
+    Kalman (1960), "A new approach to linear filtering and prediction problems", Journal of Basic Engineering.
     """
     check_filtered(model, filtered)
     steps = check_count(steps, "steps")

@@ -81,7 +81,7 @@ def innovations(model: LinearGaussian, filtered: Filtered, Y: Any) -> Innovation
 
     References
     ----------
-    Mehra and Peschon (1971). An innovations approach to fault detection and diagnosis in dynamic systems. Automatica.
+    Mehra and Peschon (1971), "An innovations approach to fault detection and diagnosis in dynamic systems", Automatica.
     """
     from scipy.special import gammaincc
 

@@ -73,7 +73,7 @@ class LinearGaussian:
 
     References
     ----------
-    Kalman (1960). A new approach to linear filtering and prediction problems. Journal of Basic Engineering.
+    Kalman (1960), "A new approach to linear filtering and prediction problems", Journal of Basic Engineering.
     """
 
     A: Any

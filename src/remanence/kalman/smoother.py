@@ -57,7 +57,7 @@ def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
 
     References
     ----------
-    Rauch, Tung and Striebel (1965). Maximum likelihood estimates of linear dynamic systems. AIAA Journal.
+    Rauch, Tung and Striebel (1965), "Maximum likelihood estimates of linear dynamic systems", AIAA Journal.
     """
     check_filtered(model, filtered)
     many = filtered.many

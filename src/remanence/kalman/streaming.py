@@ -121,7 +121,7 @@ class Kalman(Method[KalmanState]):
 
     References
     ----------
-    Kalman (1960). A new approach to linear filtering and prediction problems. Journal of Basic Engineering.
+    Kalman (1960), "A new approach to linear filtering and prediction problems", Journal of Basic Engineering.
     """
 
     drift: Any

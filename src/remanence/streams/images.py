@@ -46,7 +46,8 @@ def permuted(
 
     References
     ----------
-    Goodfellow et al. (2014). An empirical investigation of catastrophic forgetting in gradient-based neural networks.
+    Goodfellow et al. (2014), "An empirical investigation of catastrophic forgetting in gradient-based neural networks",
+    ICLR.
     """
     tasks, rng = check_count(tasks, "tasks"), np.random.default_rng(check_count(seed, "seed", 0))
     X, y, X_test, y_test = divide(_flat(X), y, test, rng, X_test, y_test)
@@ -100,7 +101,7 @@ def rotated(
 
     References
     ----------
-    Lopez-Paz and Ranzato (2017). Gradient episodic memory for continual learning. NeurIPS.
+    Lopez-Paz and Ranzato (2017), "Gradient episodic memory for continual learning", NeurIPS.
     """
     tasks, rng = check_count(tasks, "tasks"), np.random.default_rng(check_count(seed, "seed", 0))
     degrees = check_number(degrees, "degrees", -np.inf)

@@ -113,7 +113,7 @@ def linear_gaussian(
 
     References
     ----------
-    Peng and Vidal (2025). Mathematics of Continual Learning.
+    Peng and Vidal (2025), "Mathematics of continual learning".
     """
     tasks, d = check_count(tasks, "tasks"), check_count(features, "features")
     rows, test_rows = check_count(rows, "rows"), check_count(test_rows, "test_rows")

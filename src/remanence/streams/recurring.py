@@ -31,7 +31,7 @@ def recurring(tasks: Sequence[Task], length: int) -> list[Task]:
 
     References
     ----------
-    Evron et al. (2022). How catastrophic can catastrophic forgetting be in linear regression? COLT.
+    Evron et al. (2022), "How catastrophic can catastrophic forgetting be in linear regression?", COLT.
     """
     cycle, length = list(tasks), check_count(length, "length")
     if not cycle:

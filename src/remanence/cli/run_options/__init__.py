@@ -1,1 +1,1 @@
-"""What `remanence run` can be asked for: learners and streams."""
+"""Learners and streams of `remanence run`."""

@@ -1,6 +1,6 @@
-"""The learners `remanence run` can be asked for by name, with settings that are fair on them.
+"""The learners of `remanence run`, by name, with their settings.
 
-All learners get the same features. Steps are round numbers, small enough to average over noise.
+All learners get the same features. Step sizes are round numbers, small enough to average over noise.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # names must be known without loading numpy
 
 @dataclass(frozen=True)
 class Choice:
-    """A learner by name; `method` is its name in `rm.list_methods()`, a baseline brings its own description."""
+    """A learner by name; `method` is its name in `rm.list_methods()`, a baseline has its own description."""
 
     label: str
     build: Callable[[int], Any]  # of the seed
@@ -52,7 +52,7 @@ LEARNERS: dict[str, Choice] = {
         _baseline("Finetune", seeded=True),
         role="floor",
         summary="baseline: SGD on each task alone, as a network is fine-tuned",
-        cost="4dc an epoch, 20 epochs",
+        cost="4dc per epoch, 20 epochs",
         memory="dc",
     ),
     "lms": Choice("LMS", _method("LMS", step=0.1), "LMS"),
@@ -61,14 +61,14 @@ LEARNERS: dict[str, Choice] = {
         "ICL",
         _method("ICL"),
         "ICL",
-        note="ICL never moves an old answer. On noisy data the oldest samples use up all directions of the input, "
-        "and what comes later cannot be learned any more: it is made for data that one model can fit exactly.",
+        note="ICL never changes predictions on old samples. On noisy data the oldest samples use up all directions of "
+        "the input, and later samples cannot be learned: it is meant for data that one model can fit exactly.",
     ),
     "ogd": Choice(
         "OGD",
         _method("OGD", step=0.1),
         "OGD",
-        note="OGD never moves an old answer either, and so runs out of directions as ICL does.",
+        note="OGD does not change predictions on old samples either, and runs out of directions like ICL.",
     ),
     "orfit": Choice("ORFit", _method("ORFit", rank=32), "ORFit"),
     "rls": Choice("RLS", _method("RLS", ridge=1.0), "RLS"),
@@ -82,16 +82,16 @@ LEARNERS: dict[str, Choice] = {
     "replay": Choice(
         "Replay",
         _baseline("Replay", seeded=True),
-        summary="baseline: fine-tuning that rehearses 500 rows of the past",
-        cost="8dc an epoch, 20 epochs",
+        summary="baseline: fine-tuning with replay of 500 earlier rows",
+        cost="8dc per epoch, 20 epochs",
         memory="dc + 500d",
     ),
     "joint": Choice(
         "Joint training",
         _baseline("Joint"),
         role="ceiling",
-        summary="ceiling: keeps every row and trains on all of them anew",
-        cost="nd² + d³ a task",
+        summary="ceiling: keeps every row and retrains on all of them",
+        cost="nd² + d³ per task",
         memory="nd",
     ),
 }

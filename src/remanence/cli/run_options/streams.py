@@ -1,4 +1,4 @@
-"""The streams `remanence run` can be asked for: by name, or the file of a table whose classes come in tasks."""
+"""The streams of `remanence run`: by name, or a table whose classes are split into tasks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ if TYPE_CHECKING:  # names must be known without loading numpy
 ORDERS = ("sorted", "given", "reversed", "random")
 TASKS = 5
 GROWING = (
-    "Forward transfer is 0 for all: a class that was never met cannot be named.",
-    "Part of what is forgotten is no memory lost: every task adds classes to confuse, for joint training too.",
+    "Forward transfer is 0 for all learners: a class cannot be predicted before it was learned.",
+    "Part of the forgetting is not loss of memory: every task adds classes to confuse, also for joint training.",
 )
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command was asked about the stream."""
+    """The options of the command that describe the stream."""
 
     stream: str = "digits"
     tasks: int | None = None
@@ -35,7 +35,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Rows:
-    """Labelled rows, with test rows where the data bring their own."""
+    """Labelled rows, with test rows if the data have them."""
 
     X: "Array"
     y: "Array"
@@ -56,7 +56,7 @@ class StreamChoice:
 
 @dataclass(frozen=True)
 class Source:
-    """A stream that was found and can be drawn for any seed."""
+    """A stream that can be built for any seed."""
 
     name: str
     tasks: int
@@ -81,15 +81,17 @@ def _idx(asked: Asked) -> Rows:
 
 STREAMS: dict[str, StreamChoice] = {
     "digits": StreamChoice(_digits, "handwritten digits, a few classes at a time"),
-    "permuted-digits": StreamChoice(_digits, "all digits, each task with its pixels shuffled anew", "permuted"),
-    "rotated-digits": StreamChoice(_digits, "all digits, each task turned 15° further", "rotated"),
+    "permuted-digits": StreamChoice(
+        _digits, "all digits, each task with another permutation of the pixels", "permuted"
+    ),
+    "rotated-digits": StreamChoice(_digits, "all digits, each task rotated by 15° more", "rotated"),
     "mnist": StreamChoice(_idx, "70 000 handwritten digits of 28 × 28 pixels, from files in --data"),
-    "fashion-mnist": StreamChoice(_idx, "70 000 pictures of clothes of 28 × 28 pixels, from files in --data"),
+    "fashion-mnist": StreamChoice(_idx, "70 000 images of clothing of 28 × 28 pixels, from files in --data"),
 }
 
 
 def find_source(asked: Asked) -> Source:
-    """The stream that was asked for, with its data looked at; what cannot be meant is refused."""
+    """The stream for these options, with its data loaded; raises InputError for options that do not fit."""
     from remanence.tables.formats import format_of
     from remanence.validation import check_count
 
@@ -135,7 +137,7 @@ def _by_classes(asked: Asked, rows: Rows) -> Source:
         arguments += ["--data", str(asked.data)]
     if rows.fingerprint:
         settings["fingerprint"] = rows.fingerprint
-    build(0)  # what cannot be cut is refused before any work
+    build(0)  # raises errors about the split before any training
     notes = (*rows.notes, *(GROWING if tasks > 1 else ()))
     return Source(asked.stream, tasks, build, settings, tuple(arguments), notes)
 
@@ -152,7 +154,7 @@ def _through(asked: Asked, rows: Rows, view: str) -> Source:
 
 
 def class_order(y: "Array", order: str, seed: int) -> Sequence[Any] | None:
-    """The classes of y in the order asked for; None is the sorted one."""
+    """The classes of y in the requested order; None is the sorted one."""
     import numpy as np
 
     classes, first = np.unique(y, return_index=True)

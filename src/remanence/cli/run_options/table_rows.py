@@ -1,4 +1,4 @@
-"""The rows of a table with the class of each, all of them in memory; rows with something missing are left out."""
+"""The rows of a table with the class of each, all of them in memory; rows with missing entries are left out."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -85,7 +85,7 @@ def extended(
 
     References
     ----------
-    Jazwinski (1970). Stochastic Processes and Filtering Theory. Academic Press.
+    Jazwinski (1970), "Stochastic processes and filtering theory", Academic Press.
     """
     iterations = check_count(iterations, "iterations", hint="1 is the plain extended filter")
     start, checked = _check_linear_parts(Y, Q, R, mean, cov)
@@ -159,7 +159,7 @@ def smooth_extended(filtered: Filtered) -> Smoothed:
 
     References
     ----------
-    Rauch, Tung and Striebel (1965). Maximum likelihood estimates of linear dynamic systems. AIAA Journal.
+    Rauch, Tung and Striebel (1965), "Maximum likelihood estimates of linear dynamic systems", AIAA Journal.
     """
     if not isinstance(filtered, Filtered):
         raise InputError(f"expected what kalman.extended returned, got {type(filtered).__name__}; filter first")

@@ -93,7 +93,7 @@ def linearized(observe: Any, Y: Any, *, start: Any, method: Any = None, jacobian
 
     References
     ----------
-    Peng and Vidal (2025). Mathematics of Continual Learning, nonlinear models.
+    Peng and Vidal (2025), "Mathematics of continual learning", nonlinear models.
     """
     method = ICL() if method is None else method
     if not isinstance(method, Method):

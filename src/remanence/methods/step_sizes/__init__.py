@@ -43,7 +43,7 @@ class Alternating:
 
     References
     ----------
-    Peng and Vidal (2025). Mathematics of Continual Learning, Theorem 3.
+    Peng and Vidal (2025), "Mathematics of continual learning", Theorem 3.
     """
 
     c: float
@@ -80,7 +80,7 @@ def alternating(x1: Any, x2: Any) -> Alternating:
 
     References
     ----------
-    Peng and Vidal (2025). Mathematics of Continual Learning, Theorem 3.
+    Peng and Vidal (2025), "Mathematics of continual learning", Theorem 3.
     """
     one, two = (np.asarray(x, dtype=object).shape for x in (x1, x2))
     if one != two or len(one) != 1 or one == (0,):

@@ -58,7 +58,7 @@ def terminating(X: Any) -> tuple[float, ...]:
 
     References
     ----------
-    Peng and Vidal (2025). Mathematics of Continual Learning, Theorem 3 (p = 2).
+    Peng and Vidal (2025), "Mathematics of continual learning", Theorem 3 (p = 2).
     """
     Z = _coordinates(X)
     p = len(Z)
