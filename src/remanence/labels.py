@@ -120,7 +120,7 @@ def read_labels(
     if raw.dtype.kind not in "biufUO":
         raise InputError(f"expected labels that are numbers or text, got {raw.dtype}; convert them first")
     if kind == "text":
-        present = _present(raw)
+        present = present_labels(raw)
         written = np.array([_as_text(v) for v in raw[present].tolist()], dtype=str)
         labels = np.full(len(raw), "", dtype=written.dtype if len(written) else "<U1")
         labels[present] = written
@@ -177,19 +177,19 @@ def as_labels(values: Any) -> Array:
     return whole if (whole.astype(str) == text).all() else text  # '01' is a code and not the number 1
 
 
-def _present(raw: Array) -> Array:
-    """Which labels are not empty, (n,)."""
+def present_labels(raw: Array) -> Array:
+    """Which labels are present, in the shape of `raw`: finite numbers, and text that is not empty."""
     if raw.dtype.kind == "f":
         return np.asarray(np.isfinite(raw))
     if raw.dtype.kind in "OU":
-        return np.asarray(raw.astype(str) != "")
-    return np.ones(len(raw), bool)
+        return np.asarray(raw != "")
+    return np.ones(raw.shape, bool)
 
 
 def _parsed(raw: Array) -> tuple[Array, Array]:
     """The labels that are present, as numbers if all of them are, and which rows they are in."""
     raw = raw.astype(str) if raw.dtype.kind == "O" else raw
-    present = _present(raw)
+    present = present_labels(raw)
     if raw.dtype.kind == "U":
         words = present & np.isin(np.char.lower(np.char.strip(raw)), MISSING_WORDS)
         others = present & ~words

@@ -21,6 +21,7 @@ from remanence.certificates.joint import JointModel, joint_training
 from remanence.certificates.memories import shortfall, size
 from remanence.certificates.training_record import LinearModel
 from remanence.kalman import Kalman
+from remanence.labels import are_labels
 from remanence.methods import APA, ICL, LMS, OGD, RLS, ORFit
 
 EQUAL = "The learner equals joint training on all tasks"
@@ -84,7 +85,7 @@ def _labels_stay(first: list[Array], final: list[Array], equal: bool) -> Certifi
 
 def _difference_of_predictions(one: list[Array], other: list[Array]) -> tuple[str, float, float]:
     a, b = np.concatenate(one), np.concatenate(other)
-    if a.dtype.kind != "f":
+    if are_labels(a):
         return "share of learned rows predicted differently", float(np.mean(a != b)), 0.0
     return LEARNED, largest(a - b) / max(largest(b), TINY), rounding(1.0, a.size)
 

@@ -20,6 +20,7 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.errors import FileError, InputError
 from remanence.files import kind_of_file
+from remanence.labels import present_labels
 from remanence.tables.formats import DESCRIPTIONS, SIGNATURES, format_of, listed_endings
 
 ROWS_AT_ONCE = 8192
@@ -38,10 +39,7 @@ class RowBlock:
         """Which rows have no missing entry, (n,)."""
         whole = finite_rows(self.X)
         if self.labels is not None:
-            if self.labels.dtype.kind == "f":
-                whole &= np.isfinite(self.labels.reshape(len(whole), -1)).all(axis=1)
-            elif self.labels.dtype.kind in "OU":
-                whole &= (self.labels.reshape(len(whole), -1) != "").all(axis=1)
+            whole &= present_labels(self.labels).reshape(len(whole), -1).all(axis=1)
         return whole
 
     def only(self, chosen: Array) -> "RowBlock":

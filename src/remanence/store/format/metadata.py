@@ -7,7 +7,7 @@ notes also checks that they belong to the learner (`columns_problem`). Keys that
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from remanence.labels import LABEL_KINDS
+from remanence.labels import LABEL_KINDS, kind_of_classes
 
 Test = Callable[[Any], bool]
 
@@ -89,8 +89,6 @@ def columns_problem(notes: Mapping[str, Any], learner: Any) -> str:
         return ""
     if len(notes["columns"]) != known["n_features_in_"]:
         return f"expected {known['n_features_in_']} columns, as the learner has, got {len(notes['columns'])}"
-    if classifies and notes["label kind"] is not None:
-        text = known["classes_"].dtype.kind == "U"
-        if text != (notes["label kind"] == "text"):
-            return f"expected labels that are {notes['label kind']}, got {known['classes_'].dtype}"
+    if classifies and notes["label kind"] is not None and kind_of_classes(known["classes_"]) != notes["label kind"]:
+        return f"expected labels that are {notes['label kind']}, got {known['classes_'].dtype}"
     return ""
