@@ -49,6 +49,13 @@ def _distance(X: Array, Y: Array, ridge: float, forget: float) -> float:
     return ridge * max(forget, forget ** len(X)) * multipliers / float(s[-1])
 
 
+def _within_bound(found: Array, best: Array, X: Array, Y: Array, ridge: float, forget: float) -> Evidence:
+    """Compare the distance of two solutions with (V2) plus rounding."""
+    exact = LeastSquares(X, Y, ridge, forget).allowed_pending() + rounding(condition(X), operations(*X.shape))
+    allowed = _distance(X, Y, ridge, forget) + exact * float(np.linalg.norm(best))
+    return Evidence(difference(found, best, 1.0), allowed, settings(ridge, forget))
+
+
 @claim(
     "As λ vanishes RLS becomes the minimum-norm solution",
     source="RLS and orthogonal projection",
@@ -62,9 +69,7 @@ def rls_tends_to_the_minimum_norm_solution(
 ) -> Evidence:
     """The distance of the two solutions against (V2), and what rounding may add."""
     found, best = learned(method or RLS(ridge, forget), X, Y), min_norm(X, Y)
-    exact = LeastSquares(X, Y, ridge, forget).allowed_pending() + rounding(condition(X), operations(*X.shape))
-    allowed = _distance(X, Y, ridge, forget) + exact * float(np.linalg.norm(best))
-    return Evidence(difference(found, best, 1.0), allowed, settings(ridge, forget))
+    return _within_bound(found, best, X, Y, ridge, forget)
 
 
 @claim(
@@ -79,9 +84,7 @@ def rls_tends_to_icl_as_forgetting_vanishes(
 ) -> Evidence:
     """The distance of the two models against (V2), and what rounding may add."""
     found, best = learned(method or RLS(ridge, forget), X, Y), learned(ICL(), X, Y)
-    exact = LeastSquares(X, Y, ridge, forget).allowed_pending() + rounding(condition(X), operations(*X.shape))
-    allowed = _distance(X, Y, ridge, forget) + exact * float(np.linalg.norm(best))
-    return Evidence(difference(found, best, 1.0), allowed, settings(ridge, forget))
+    return _within_bound(found, best, X, Y, ridge, forget)
 
 
 @claim(
