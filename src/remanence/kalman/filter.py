@@ -1,27 +1,30 @@
 """The Kalman filter (the paper's KF→, KF↓; G1 to G6 of memory/gaussian.py).
 
 The covariances do not depend on the observations, so they are computed once for all series with the same missing
-entries; then the means of every series follow.
+entries; then the means of every series follow. With keep="last" both are computed for some steps at a time, so that no
+more than these are in memory.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
-from remanence.kalman.gains import Gains, at, compute
-from remanence.kalman.model import LinearGaussian
+from remanence.kalman.compression import compress, pays, shares_rows
+from remanence.kalman.gains import Carried, Gains, compute_part
+from remanence.kalman.means import Means, move
+from remanence.kalman.model import LinearGaussian, Steps
 from remanence.kalman.observations import check_observations
 from remanence.kalman.results import Filtered, join_groups, shared
-from remanence.kernels.constants import CONFLICT, DECIDED, LOG_2PI, SEEN
-from remanence.kernels.kalman import means
 
 FORMS = ("covariance", "root")
-WIDE = 64  # from this many numbers per step (series × features) on, matrix products beat the compiled loop
+KEEPS = ("all", "last")
+PART = 2**19  # numbers of covariances and gains that are in memory at once where only the last are kept
 
 
-def filter(model: LinearGaussian, Y: Any, form: str = "covariance") -> Filtered:
+def filter(model: LinearGaussian, Y: Any, form: str = "covariance", keep: str = "all") -> Filtered:
     """Run the Kalman filter: filtered and predicted estimates of θ at every step, and the log-likelihood.
 
     The first operation is the update by Y[0]: the model's mean and cov are those of the first step, so that
@@ -36,10 +39,19 @@ def filter(model: LinearGaussian, Y: Any, form: str = "covariance") -> Filtered:
     form : "covariance" or "root"
         "root" propagates a square root of the covariance: slower, but accurate for ill-conditioned models.
 
+    keep : "all" or "last"
+        "last" keeps the means of all steps, but the covariances of the last step only, of shape (1, d, d): memory for
+        long series. `forecast` needs no more; `smooth` and `innovations` need "all".
+
     Returns
     -------
     Filtered
         θ_{t|t}, θ_{t|t−1} with their covariances, and log p(y_t | y_0 … y_{t−1}).
+
+    Notes
+    -----
+    Where a step has many more rows than features, the filter runs on d rows with the same likelihood, which a QR
+    decomposition of the whitened rows gives; the results are the same to rounding.
 
     Examples
     --------
@@ -54,6 +66,8 @@ def filter(model: LinearGaussian, Y: Any, form: str = "covariance") -> Filtered:
     ((300, 2), (300, 2, 2))
     >>> bool(((found.mean - theta) ** 2).mean() < ((Y - theta) ** 2).mean())
     True
+    >>> kalman.filter(model, Y, keep="last").cov.shape
+    (1, 2, 2)
 
     References
     ----------
@@ -62,18 +76,23 @@ def filter(model: LinearGaussian, Y: Any, form: str = "covariance") -> Filtered:
     check_model(model)
     if form not in FORMS:
         raise InputError(f"expected form to be one of {FORMS}, got {form!r}")
+    if keep not in KEEPS:
+        raise InputError(f"expected keep to be one of {KEEPS}, got {keep!r}")
     observed = check_observations(model, Y)
     gains, moved = [], []
     for group in observed.groups:
-        gains.append(compute(model, observed.present(group), form))
-        moved.append(_means(model, gains[-1], observed.Y if len(observed.groups) == 1 else observed.Y[group]))
+        series = observed.Y if len(observed.groups) == 1 else observed.Y[group]
+        found, means_of = _run(model, observed.present(group), series, form, keep == "all")
+        gains.append(found)
+        moved.append((means_of.filtered, means_of.predicted, means_of.logliks))
     mean, predicted, logliks = (join_groups(list(parts), observed.groups) for parts in zip(*moved, strict=True))
     if not (np.isfinite(mean).all() and np.isfinite(gains[0].filtered).all()):
         raise NumericalError("the filter overflowed: A makes θ grow without bound; rescale, or filter fewer steps")
     covs = [g.filtered for g in gains], [g.predicted for g in gains]
     cov, predicted_cov = (shared(c, observed.groups, observed.many) for c in covs)
     mean, predicted, logliks = (v if observed.many else v[0] for v in (mean, predicted, logliks))
-    return Filtered(mean, cov, predicted, predicted_cov, logliks, observed.groups, model, gains=gains)
+    known = gains if keep == "all" else None
+    return Filtered(mean, cov, predicted, predicted_cov, logliks, observed.groups, model, gains=known)
 
 
 def check_model(model: Any) -> None:
@@ -81,41 +100,45 @@ def check_model(model: Any) -> None:
         raise InputError(f"expected model to be a LinearGaussian, got {type(model).__name__}")
 
 
-def _means(model: LinearGaussian, gains: Gains, Y: Array) -> tuple[Array, Array, Array]:
-    N, T, _ = Y.shape
-    d = model.features
-    if N > 1 and N * d >= WIDE:
-        return _means_batched(model, gains, Y)
-    predicted, filtered, logliks = np.empty((N, T, d)), np.empty((N, T, d)), np.empty((N, T))
-    means(
-        model.steps.A, model.steps.X, Y, model.mean, gains.G, gains.W, gains.logdet, gains.kinds, gains.slack,
-        predicted, filtered, logliks,
-    )  # fmt: skip
-    return filtered, predicted, logliks
+def _run(model: LinearGaussian, there: Array, Y: Array, form: str, all_steps: bool) -> tuple[Gains, Means]:
+    """The gains and means of N series (N, T, m) that miss the same entries; the gains of the last step, or of all."""
+    N, T, m = Y.shape
+    d, s = model.features, model.steps
+    compressing, one_qr = pays(s, there), shares_rows(s, there)
+    constant = s.constant and (one_qr or not compressing)
+    rows = d if compressing else m
+    numbers = 2 * d * d + rows * (d + rows + 4) + compressing * m * (2 * d + 3 * N)
+    size = T if all_steps else max(PART // numbers, 1)
+    storage, means_of = Gains.empty(min(size + 1, T), rows, d), Means.empty(N, T, d)
+    carried = Carried.start(model.cov)
+    for a in range(0, T, size):
+        first = min(a, 1)
+        part = slice(a - first, min(a + size, T))  # a later part begins with the last step of the one before
+        own, seen, answers, rest, X = _steps_of(s, part), there[part], Y[:, part], None, None
+        if compressing:
+            small = compress(own, answers, seen, one_qr)
+            own, seen, answers, rest, X = small.steps, small.there, small.Y, small.rest, small.steps.X
+        if first:
+            storage.repeat(0, size - (a == size))
+        gains = compute_part(own, model.cov, seen, form, constant, storage.at(slice(len(seen))), first, carried)
+        moved = means_of.at(slice(None), part)
+        move(own, model.mean, gains, answers, moved, first)
+        if rest is not None:
+            moved.logliks[:, first:] += rest[:, first:]
+    if all_steps:
+        return replace(gains, X=X), means_of
+    return _last(gains), means_of
 
 
-def _means_batched(model: LinearGaussian, gains: Gains, Y: Array) -> tuple[Array, Array, Array]:
-    """All series, one step at a time; returns views of arrays whose first axis is time."""
-    N, T, _ = Y.shape
-    s = model.steps
-    predicted, filtered = np.empty((2, T, N, model.features))
-    logliks = np.empty((T, N))
-    observed = np.where(np.isnan(Y), 0.0, Y).transpose(1, 0, 2).copy()
-    for t in range(T):
-        if t:
-            np.matmul(filtered[t - 1], at(s.A, t).T, out=predicted[t])
-        else:
-            predicted[0] = model.mean
-        seen = gains.kinds[t] == SEEN
-        expected = predicted[t] @ at(s.X, t).T
-        w = (observed[t] - expected) @ gains.W[t].T
-        inside = w if seen.all() else np.where(seen, w, 0.0)
-        np.matmul(inside, gains.G[t], out=filtered[t])
-        filtered[t] += predicted[t]  # (G2)
-        square = np.einsum("ij,ij->i", inside, inside)
-        decided = gains.kinds[t] == DECIDED
-        if decided.any():
-            allowed = gains.slack[t] + CONFLICT * (np.abs(observed[t]) + np.abs(expected))
-            square[((np.abs(w) > allowed) & decided).any(axis=1)] = np.inf
-        logliks[t] = -0.5 * (square + gains.logdet[t] + seen.sum() * LOG_2PI)
-    return filtered.transpose(1, 0, 2), predicted.transpose(1, 0, 2), logliks.T
+def _last(gains: Gains) -> Gains:
+    """A copy of the last step, so that the others are freed."""
+    last = gains.at(slice(-1, None))
+    return replace(last, predicted=last.predicted.copy(), filtered=last.filtered.copy())
+
+
+def _steps_of(s: Steps, part: slice) -> Steps:
+    """The model of some steps."""
+    if part.start == 0 and part.stop >= max(len(v) for v in (s.A, s.Q, s.X, s.R)):
+        return s
+    own = (s.A, s.Q, s.X, s.R, s.rows, s.least_Q, s.least_R)
+    return Steps(*(v[part] if len(v) > 1 else v for v in own))

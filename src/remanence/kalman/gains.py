@@ -6,9 +6,12 @@ are constant and nothing is missing the covariances converge; once they stand st
     stop when Σ_{t|t} equals Σ_{t−1|t−1} bit by bit, or lies within u roundings of what it was 8u or more steps before
 
 A drift that arithmetic can see at all moves half a rounding a step, so what still moves is not taken for standing.
+
+The steps may be computed in parts, of which only the last is kept: the part's first step is then the last of the part
+before, and `Carried` holds what else goes on. The numbers do not depend on the parts.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,6 +36,41 @@ class Gains:
     kinds: Array  # (T, m) MISSING, SEEN or DECIDED
     slack: Array  # (T, m)
     settled: int  # the step from which on nothing changes, T if there is none
+    X: Array | None = None  # (1 or T, m, d) the rows behind G and W, where the model's were compressed
+
+    @classmethod
+    def empty(cls, T: int, m: int, d: int) -> "Gains":
+        """Storage for T steps of m rows."""
+        predicted, filtered = np.empty((2, T, d, d))  # in one piece: two are handed back to the system at every call
+        kinds, slack = np.zeros((T, m), np.int64), np.zeros((T, m))
+        return cls(predicted, filtered, np.empty((T, m, d)), np.empty((T, m, m)), np.zeros(T), kinds, slack, T)
+
+    @property
+    def parts(self) -> tuple[Array, Array, Array, Array, Array, Array, Array]:
+        return self.predicted, self.filtered, self.G, self.W, self.logdet, self.kinds, self.slack
+
+    def at(self, steps: slice) -> "Gains":
+        """Views of some steps."""
+        predicted, filtered, G, W, logdet, kinds, slack = (part[steps] for part in self.parts)
+        return Gains(predicted, filtered, G, W, logdet, kinds, slack, len(G))
+
+    def repeat(self, t: int, source: int) -> None:
+        """Make step t a copy of another step."""
+        for part in self.parts:
+            part[t] = part[source]
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a run over the steps carries from one part to the next; its arrays are written to."""
+
+    root: Array  # (d, d) of Σ, in square-root form
+    progress: Array  # (3,) the step of the reference, when to take the next one, whether nothing changes any more
+    reference: Array  # (d, d) the covariance that later ones are compared with
+
+    @classmethod
+    def start(cls, cov: Array) -> "Carried":
+        return cls(psd_root(cov), np.array([0, 32, 0], np.int64), np.zeros(cov.shape))
 
 
 def ulps(d: int) -> float:
@@ -42,29 +80,26 @@ def ulps(d: int) -> float:
 
 def compute(model: LinearGaussian, there: Array, form: str, steady: bool = True) -> Gains:
     """All covariances and gains for the entries that are `there` (T, m)."""
-    T, m = there.shape
-    d = model.features
-    s = model.steps
-    predicted, filtered = np.empty((2, T, d, d))  # in one piece: two are handed back to the system at every call
-    kinds, slack = np.zeros((T, m), np.int64), np.zeros((T, m))
-    out = Gains(predicted, filtered, np.empty((T, m, d)), np.empty((T, m, m)), np.zeros(T), kinds, slack, T)
-    constant = s.constant and steady
-    rooted = form == "root"
-    if max(d, m) > SMALL:
+    s, cov = model.steps, model.cov
+    out = Gains.empty(len(there), there.shape[1], model.features)
+    return compute_part(s, cov, there, form, s.constant and steady, out, 0, Carried.start(cov))
+
+
+def compute_part(
+    s: Steps, cov: Array, there: Array, form: str, constant: bool, out: Gains, first: int, carried: Carried
+) -> Gains:
+    """Covariances and gains of the steps from `first` on, written into `out`; the steps before are there."""
+    d, rooted = len(cov), form == "root"
+    if max(d, there.shape[1]) > SMALL:
         if not rooted:
-            return _with(out, _by_lapack(model, there, out, constant))
-        _by_roots(model, there, out)
+            return replace(out, settled=_by_lapack(s, cov, there, out, constant, first, carried))
+        _by_roots(s, there, out, first, carried)
         return out
     settled = covariances(
         s.A, s.Q, s.X, s.R, roots(s.Q) if rooted else s.Q, roots(s.R), s.least_Q, s.least_R,
-        model.cov, psd_root(model.cov), there, rooted, constant, ulps(d),
-        out.predicted, out.filtered, out.G, out.W, out.logdet, out.kinds, out.slack,
+        cov, carried.root, there, rooted, constant, ulps(d), *out.parts, first, carried.progress, carried.reference,
     )  # fmt: skip
-    return _with(out, settled)
-
-
-def _with(out: Gains, settled: int) -> Gains:
-    return Gains(out.predicted, out.filtered, out.G, out.W, out.logdet, out.kinds, out.slack, settled)
+    return replace(out, settled=settled)
 
 
 def at(stack: Array, t: int) -> Array:
@@ -98,23 +133,22 @@ def near(P: Array, B: Array, allowed: float) -> bool:
     return bool((gap <= allowed * np.finfo(float).eps * np.outer(deviations, deviations)).all())
 
 
-def _by_lapack(model: LinearGaussian, there: Array, out: Gains, constant: bool) -> int:
-    T, d = len(there), model.features
-    s = model.steps
-    settled, mark, stride, frozen = T, 0, 32, False
-    for t in range(T):
+def _by_lapack(s: Steps, cov: Array, there: Array, out: Gains, constant: bool, first: int, carried: Carried) -> int:
+    T, d = len(there), len(cov)
+    mark, stride, frozen = map(int, carried.progress)
+    settled = 0 if frozen else T
+    for t in range(first, T):
         full = bool(there[t].all())
         if frozen and full:
-            for part in (out.predicted, out.filtered, out.G, out.W, out.logdet, out.kinds, out.slack):
-                part[t] = part[t - 1]
+            out.repeat(t, t - 1)
             continue
-        frozen = False
+        frozen = 0
         if t:
             A = at(s.A, t)
             P = symmetric(A @ out.filtered[t - 1] @ A.T)
             P += at(s.Q, t)
         else:
-            P = model.cov
+            P = cov
         out.predicted[t] = P
         _clear(out, t)
         if there[t].any():
@@ -125,15 +159,17 @@ def _by_lapack(model: LinearGaussian, there: Array, out: Gains, constant: bool) 
             out.filtered[t] = P
         if not float(at(s.least_Q, t)):
             out.filtered[t] = semidefinite(out.filtered[t])
+        F, old = out.filtered[t], t - mark >= 8 * ulps(d)
         if not constant or not full:
             mark, settled, stride = t + 1, T, 32
-        elif t > mark:
-            F = out.filtered[t]
-            old = t - mark >= 8 * ulps(d)
-            if near(F, out.filtered[t - 1], 0.0) or (old and near(F, out.filtered[mark], ulps(d))):
-                frozen, settled = True, t
-            elif t - mark >= stride:
-                mark, stride = t, 2 * stride
+        elif t == mark:
+            carried.reference[:] = F
+        elif near(F, out.filtered[t - 1], 0.0) or (old and near(F, carried.reference, ulps(d))):
+            frozen, settled = 1, t
+        elif t - mark >= stride:
+            mark, stride = t, 2 * stride
+            carried.reference[:] = F
+    carried.progress[:] = mark - (T - 1), stride, frozen
     return settled
 
 
@@ -145,12 +181,11 @@ def roots(stack: Array) -> Array:
         return np.array([psd_root(P) for P in stack])
 
 
-def _by_roots(model: LinearGaussian, there: Array, out: Gains) -> None:
-    s = model.steps
+def _by_roots(s: Steps, there: Array, out: Gains, first: int, carried: Carried) -> None:
     roots_Q, roots_R = roots(s.Q), roots(s.R)
-    d, m = model.features, there.shape[1]
-    L = psd_root(model.cov)
-    for t in range(len(there)):
+    L, m = carried.root, there.shape[1]
+    d = len(L)
+    for t in range(first, len(there)):
         if t:
             L = advanced_root(L, at(s.A, t), at(roots_Q, t))
         out.predicted[t] = L @ L.T
@@ -162,3 +197,4 @@ def _by_roots(model: LinearGaussian, there: Array, out: Gains) -> None:
             L = found.after
             _store(out, t, there[t], found)
         out.filtered[t] = L @ L.T
+    carried.root[:] = L

@@ -14,7 +14,7 @@ from remanence.kalman.gains import at
 from remanence.kalman.model import LinearGaussian
 from remanence.kalman.observations import check_observations
 from remanence.kalman.results import Filtered
-from remanence.kalman.smoother import check_filtered
+from remanence.kalman.smoother import check_all_kept, check_filtered
 from remanence.kernels.constants import CONFLICT, SEEN
 from remanence.memory.gaussian import gain
 
@@ -86,6 +86,7 @@ def innovations(model: LinearGaussian, filtered: Filtered, Y: Any) -> Innovation
     from scipy.special import gammaincc
 
     check_filtered(model, filtered)
+    check_all_kept(filtered, "the variance of innovations")
     observed = check_observations(model, Y)
     N, T, _ = observed.Y.shape
     many = filtered.many

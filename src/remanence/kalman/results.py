@@ -18,7 +18,8 @@ class Filtered:
     mean, cov : array (T, d), (T, d, d)
         θ_{t|t}, Σ_{t|t}: given the observations up to step t.
     predicted_mean, predicted_cov : array (T, d), (T, d, d)
-        θ_{t|t−1}, Σ_{t|t−1}: given the observations before step t.
+        θ_{t|t−1}, Σ_{t|t−1}: given the observations before step t. Both covariances have shape (1, d, d), those of the
+        last step, where `filter` was called with keep="last".
     logliks : array (T,)
         log p(y_t | y_0 … y_{t−1}); `loglik` is their sum.
     groups : list of arrays
@@ -41,9 +42,9 @@ class Filtered:
     """
 
     mean: Array  # (T, d) θ_{t|t}
-    cov: Array  # (T, d, d) Σ_{t|t}
+    cov: Array  # (T, d, d) Σ_{t|t}; (1, d, d), the last, where no more was kept
     predicted_mean: Array  # (T, d) θ_{t|t−1}
-    predicted_cov: Array  # (T, d, d) Σ_{t|t−1}
+    predicted_cov: Array  # (T, d, d) Σ_{t|t−1}, or the last
     logliks: Array  # (T,) log p(y_t | y_0..y_{t−1})
     groups: list[Array] = field(repr=False)  # the series that share their covariances
     model: LinearGaussian = field(repr=False)  # the model that was filtered, for `extended` the linearized one

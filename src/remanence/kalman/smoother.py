@@ -16,8 +16,9 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.kalman.filter import WIDE, check_model
+from remanence.kalman.filter import check_model
 from remanence.kalman.gains import SMALL, Gains, at, near, ulps
+from remanence.kalman.means import is_wide
 from remanence.kalman.model import LinearGaussian
 from remanence.kalman.results import Filtered, Smoothed, join_groups, shared
 from remanence.kernels.constants import CAREFUL, DOUBTFUL, ROUNDING, SEEN
@@ -60,6 +61,7 @@ def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
     Rauch, Tung and Striebel (1965), "Maximum likelihood estimates of linear dynamic systems", AIAA Journal.
     """
     check_filtered(model, filtered)
+    check_all_kept(filtered, "the smoother")
     many = filtered.many
     mean, before = (v if many else v[None] for v in (filtered.mean, filtered.predicted_mean))
     covs: list[Array] = []
@@ -97,6 +99,16 @@ def check_filtered(model: LinearGaussian, filtered: Filtered) -> None:
         )
 
 
+def check_all_kept(filtered: Filtered, who: str) -> None:
+    """Raise InputError where only the covariances of the last step were kept."""
+    kept, T = filtered.cov.shape[-3], filtered.mean.shape[-2]
+    if kept != T:
+        raise InputError(
+            f"expected the covariances of all {T} steps, which {who} needs, got those of the last step only; "
+            f'filter with keep="all"'
+        )
+
+
 def backward_gains(model: LinearGaussian, filtered: Array, predicted: Array) -> Array:
     """L (T − 1, d, d) of (RTS1) from the covariances of the filter."""
     return _covariances(model, filtered, predicted)[1]
@@ -129,7 +141,7 @@ def _information(model: LinearGaussian, gains: Gains) -> Array:
     T, d = gains.predicted.shape[:2]
     N = np.empty((T, d, d))
     for t in range(T - 1, -1, -1):
-        Z = (gains.W[t] @ at(s.X, t)) * (gains.kinds[t] == SEEN)[:, None]
+        Z = (gains.W[t] @ at(s.X if gains.X is None else gains.X, t)) * (gains.kinds[t] == SEEN)[:, None]
         N[t] = Z.T @ Z
         if t < T - 1:
             B = at(s.A, t + 1) @ (np.eye(d) - gains.G[t].T @ Z)
@@ -199,7 +211,7 @@ def _gain(A: Array, Q: Array, least: float, F: Array, P: Array) -> tuple[Array, 
 
 def _means(L: Array, filtered: Array, predicted: Array) -> Array:
     N, T, d = filtered.shape
-    if N == 1 or N * d < WIDE:
+    if not is_wide(N, d):
         smoothed = np.empty(filtered.shape)
         smoothed_means(L, writeable(filtered), writeable(predicted), smoothed)
         return smoothed

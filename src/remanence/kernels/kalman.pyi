@@ -22,6 +22,9 @@ def covariances(
     logdet: Array,
     kinds: Array,
     slack: Array,
+    first: int = 0,
+    progress: Array | None = None,
+    reference: Array | None = None,
 ) -> int: ...
 def means(
     A: Array,
@@ -36,6 +39,7 @@ def means(
     predicted: Array,
     filtered: Array,
     logliks: Array,
+    first: int = 0,
 ) -> None: ...
 def smoothed_covariances(
     A: Array,

@@ -26,6 +26,12 @@ cdef struct Model:  # a stack that is constant is not moved along: its stride is
     const double *root
     const cnp.npy_bool *there
 
+cdef struct Carried:  # from one part of the steps to the next
+    Py_ssize_t first  # the steps before it are there already
+    long long *progress  # mark, stride, frozen; NULL where there is one part
+    double *reference  # (d, d) the covariance at the mark
+    double *root  # (d, d)
+
 cdef struct Found:
     double *predicted
     double *filtered
@@ -40,11 +46,17 @@ def covariances(
     cnp.ndarray A, cnp.ndarray Q, cnp.ndarray X, cnp.ndarray R, cnp.ndarray root_Q, cnp.ndarray root_R,
     cnp.ndarray least_Q, cnp.ndarray least_R, cnp.ndarray start, cnp.ndarray root, cnp.ndarray there, bint rooted,
     bint constant, double ulps, cnp.ndarray predicted, cnp.ndarray filtered, cnp.ndarray G, cnp.ndarray W,
-    cnp.ndarray logdet, cnp.ndarray kinds, cnp.ndarray slack,
+    cnp.ndarray logdet, cnp.ndarray kinds, cnp.ndarray slack, Py_ssize_t first = 0, cnp.ndarray progress = None,
+    cnp.ndarray reference = None,
 ) -> int:
-    """Every covariance and gain of the filter; returns the step from which on they no longer changed."""
+    """Every covariance and gain of the filter; returns the step from which on they no longer changed.
+
+    A run may be made in parts: the steps before `first`, the last of the part before, are there already, and `root`,
+    `progress` (mark, stride, frozen) and `reference` (d, d), the covariance at the mark, are carried along.
+    """
     cdef Model s
     cdef Found out
+    cdef Carried carried
     cdef Py_ssize_t T = there.shape[0], m = there.shape[1], d = start.shape[0], settled
     cdef int real = cnp.NPY_DOUBLE
     if root_Q.shape[0] != Q.shape[0] or root_R.shape[0] != R.shape[0]:
@@ -64,7 +76,15 @@ def covariances(
     out.kinds = <long long *>matrix(kinds, cnp.NPY_INT64, T, m)
     for array in (predicted, filtered, G, W, logdet, kinds, slack):
         writeable(array)
-    cdef Py_ssize_t numbers = 6 * d * d + 3 * m * d + 4 * m * m + m + (m + d) * (m + d) + 101 * (d + m)
+    if not 0 <= first < T:
+        raise ValueError("expected steps that are not there yet")
+    carried.first, carried.progress, carried.reference, carried.root = first, NULL, NULL, NULL
+    if progress is not None:
+        for array in (progress, reference, root):
+            writeable(array)
+        carried.progress = <long long *>vector(progress, cnp.NPY_INT64, 3)
+        carried.reference, carried.root = <double *>matrix(reference, real, d, d), <double *>s.root
+    cdef Py_ssize_t numbers = 7 * d * d + 3 * m * d + 4 * m * m + m + (m + d) * (m + d) + 101 * (d + m)
     cdef double *work = <double *>malloc(numbers * sizeof(double))
     cdef Py_ssize_t *indices = <Py_ssize_t *>malloc((3 * m + d + 1) * sizeof(Py_ssize_t))
     if work == NULL or indices == NULL:
@@ -72,17 +92,19 @@ def covariances(
         free(indices)
         raise MemoryError
     with nogil:
-        settled = _covariances(&s, &out, rooted, constant, ulps, work, indices)
+        settled = _covariances(&s, &out, &carried, rooted, constant, ulps, work, indices)
     free(work)
     free(indices)
     return settled
 
 
 cdef Py_ssize_t _covariances(
-    const Model *s, Found *out, bint rooted, bint constant, double ulps, double *work, Py_ssize_t *indices
+    const Model *s, Found *out, const Carried *carried, bint rooted, bint constant, double ulps, double *work,
+    Py_ssize_t *indices,
 ) noexcept nogil:
     cdef Py_ssize_t T = s.T, d = s.d, m = s.m, dd = s.d * s.d
-    cdef double *first = work  # (d, d)
+    cdef double *reference = work  # (d, d) the covariance at the mark
+    cdef double *first = reference + dd  # (d, d)
     cdef double *L = first + dd  # (d, d) Σ = L Lᵀ, where roots are carried
     cdef double *wide = L + dd  # (d, 2 d)
     cdef double *other = wide + dd  # (d, d) its second half, where it is not in use
@@ -102,13 +124,18 @@ cdef Py_ssize_t _covariances(
     cdef Py_ssize_t *order = place + m  # (d,)
     cdef long long *kind = <long long *>(order + d)  # (m,)
     cdef Py_ssize_t settled = T, mark = 0, stride = 32, t, k, i, j, n, q, r
-    cdef bint frozen = False
+    cdef bint frozen = False, turned = False
     cdef const double *x
     cdef double *P
     cdef double *F
     cdef double least, tolerance
     copy(dd, s.root, L)
-    for t in range(T):
+    if carried.progress != NULL:
+        mark, stride, frozen = carried.progress[0], carried.progress[1], carried.progress[2]
+        copy(dd, carried.reference, reference)
+        if frozen:
+            settled = 0
+    for t in range(carried.first, T):
         q, r, x = t * s.Q_step, t * s.R_step, s.X + t * s.X_step * m * d
         P, F = out.predicted + t * dd, out.filtered + t * dd
         n = 0
@@ -126,7 +153,8 @@ cdef Py_ssize_t _covariances(
             advanced(d, L, s.A + t * s.A_step * dd, s.root_Q + q * dd, wide, more)
             squared(d, L, P)  # (G5)
         else:
-            if t == 1 or s.A_step:
+            if not turned or s.A_step:
+                turned = True
                 transpose(d, s.A + t * s.A_step * dd, At)
             congruence(d, s.A + t * s.A_step * dd, At, F - dd, s.Q + q * dd, first, P)  # (G4)
         out.logdet[t] = 0
@@ -170,11 +198,17 @@ cdef Py_ssize_t _covariances(
                 out.W[i * m + which[j]] = V[k * n + j]
         if not constant or n < m:
             mark, settled, stride = t + 1, T, 32
-        elif t > mark:
-            if near(d, F, F - dd, 0) or (t - mark >= 8 * ulps and near(d, F, out.filtered + mark * dd, ulps)):
-                frozen, settled = True, t
-            elif t - mark >= stride:
-                mark, stride = t, 2 * stride
+        elif t == mark:
+            copy(dd, F, reference)
+        elif near(d, F, F - dd, 0) or (t - mark >= 8 * ulps and near(d, F, reference, ulps)):
+            frozen, settled = True, t
+        elif t - mark >= stride:
+            mark, stride = t, 2 * stride
+            copy(dd, F, reference)
+    if carried.progress != NULL:  # the next part begins with this one's last step
+        carried.progress[0], carried.progress[1], carried.progress[2] = mark - (T - 1), stride, frozen
+        copy(dd, reference, carried.reference)
+        copy(dd, L, carried.root)
     return settled
 
 
@@ -194,8 +228,9 @@ cdef void _repeat(const Model *s, Found *out, Py_ssize_t t) noexcept nogil:
 def means(
     cnp.ndarray A, cnp.ndarray X, cnp.ndarray Y, cnp.ndarray start, cnp.ndarray G, cnp.ndarray W, cnp.ndarray logdet,
     cnp.ndarray kinds, cnp.ndarray slack, cnp.ndarray predicted, cnp.ndarray filtered, cnp.ndarray logliks,
+    Py_ssize_t first = 0,
 ) -> None:
-    """The means and log-likelihoods of N series (N, T, m) that miss the same entries."""
+    """The means and log-likelihoods of N series (N, T, m) that miss the same entries; steps before `first` are there."""
     cdef Py_ssize_t N = Y.shape[0], T = Y.shape[1], m = Y.shape[2], d = start.shape[0], s
     cdef int real = cnp.NPY_DOUBLE
     cdef Model model
@@ -218,13 +253,13 @@ def means(
         raise MemoryError
     with nogil:
         for s in range(N):
-            _means(&model, &found, y + s * T * m, before + s * T * d, after + s * T * d, logs + s * T, work)
+            _means(&model, &found, first, y + s * T * m, before + s * T * d, after + s * T * d, logs + s * T, work)
     free(work)
 
 
 cdef void _means(
-    const Model *model, const Found *found, const double *Y, double *predicted, double *filtered, double *logliks,
-    double *work,
+    const Model *model, const Found *found, Py_ssize_t first, const double *Y, double *predicted, double *filtered,
+    double *logliks, double *work,
 ) noexcept nogil:
     """One series."""
     cdef Py_ssize_t d = model.d, m = model.m, t, k, i, seen
@@ -233,7 +268,7 @@ cdef void _means(
     cdef double *p
     cdef double *f
     cdef double total, w
-    for t in range(model.T):
+    for t in range(first, model.T):
         p, f = predicted + t * d, filtered + t * d
         if t == 0:
             copy(d, model.start, p)

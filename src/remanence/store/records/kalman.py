@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from remanence.store.format.arrays import REPEATS, finite
-from remanence.store.format.record import Lengths, PartValues, Record
+from remanence.store.format.record import Lengths, PartValues, Record, fields_of
 
 KALMAN = "remanence.kalman"
 KINDS = 2  # of entries: MISSING is 0, then SEEN and DECIDED
@@ -34,7 +34,11 @@ def _path_check(parts: PartValues, lengths: Lengths) -> str:
     if not isinstance(mean, np.ndarray) or mean.ndim not in (2, 3) or mean.dtype != np.float64:
         return "expected means of shape (steps, features), or of many series"
     d = mean.shape[-1]
-    shapes = {"cov": (*mean.shape, d), "predicted_mean": mean.shape, "predicted_cov": (*mean.shape, d)}
+    steps = mean.shape[-2]
+    if "logliks" in parts and isinstance(parts["cov"], np.ndarray) and parts["cov"].shape[-3:] == (1, d, d):
+        steps = 1  # of a filter that kept only the last covariances
+    shape = (*mean.shape[:-2], steps, d, d)
+    shapes = {"cov": shape, "predicted_mean": mean.shape, "predicted_cov": shape}
     shapes |= {"logliks": mean.shape[:-1], "gain": (*mean.shape[:-2], mean.shape[-2] - 1, d, d)}
     for name, shape in shapes.items():
         found = parts.get(name)
@@ -85,13 +89,23 @@ def _expected_check(expected: Any, steps: int) -> str:
 def _are_gains(value: Any, steps: int, rows: int, d: int) -> bool:
     from remanence.kalman.gains import Gains
 
-    return isinstance(value, Gains) and value.G.shape == (steps, rows, d)
+    if not isinstance(value, Gains):
+        return False
+    return value.G.shape == (steps, rows if value.X is None else d, d)
+
+
+def _gains_to_parts(gains: Any) -> dict[str, Any]:
+    """The compressed rows are stored where there are any, so that other files stay as they were."""
+    return {name: part for name, part in fields_of(gains).items() if name != "X" or part is not None}
 
 
 def _gains_check(parts: PartValues, lengths: Lengths) -> str:
     kinds = parts["kinds"]
     if kinds.dtype.kind != "i" or kinds.min(initial=0) < 0 or kinds.max(initial=0) > KINDS:
         return "expected entries that are missing, seen or decided"
+    X = parts.get("X")
+    if X is not None and (len(X) not in (1, lengths["t"]) or X.shape[1:] != parts["G"].shape[1:]):
+        return f"expected compressed rows of {lengths['t']} steps, or the same for all, got shape {X.shape}"
     if parts["settled"] > lengths["t"]:
         return f"expected at most {lengths['t']} steps before the gains settle, got {parts['settled']}"
     return ""
@@ -161,6 +175,8 @@ KALMAN_RECORDS = {
             "slack": "t m",
             "settled": "count",
         },
+        to_parts=_gains_to_parts,
+        optional={"X": "* * d"},
         check=_gains_check,
     ),
 }
