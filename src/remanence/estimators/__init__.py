@@ -1,9 +1,16 @@
-"""scikit-learn estimators around the methods, random features, and baselines to compare with."""
+"""scikit-learn estimators around the methods, random features, and baselines to compare with.
 
-from remanence.estimators.baselines import Finetune, Joint, NearestMean, Replay
-from remanence.estimators.classifier import ContinualClassifier
-from remanence.estimators.random_features import RandomFeatures
-from remanence.estimators.regressor import ContinualRegressor
+They are loaded when first used: linear_predictor.py, which predicts without scikit-learn, is imported without them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from remanence.estimators.baselines import Finetune, Joint, NearestMean, Replay
+    from remanence.estimators.classifier import ContinualClassifier
+    from remanence.estimators.random_features import RandomFeatures
+    from remanence.estimators.regressor import ContinualRegressor
 
 __all__ = [
     "ContinualClassifier",
@@ -14,3 +21,25 @@ __all__ = [
     "RandomFeatures",
     "Replay",
 ]
+
+_HOMES = {
+    "ContinualClassifier": "classifier",
+    "ContinualRegressor": "regressor",
+    "Finetune": "baselines",
+    "Joint": "baselines",
+    "NearestMean": "baselines",
+    "RandomFeatures": "random_features",
+    "Replay": "baselines",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOMES]

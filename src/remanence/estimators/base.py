@@ -1,4 +1,4 @@
-"""Base class of the classifier and the regressor: a method, its state, an intercept and frozen features.
+"""Base class of the classifier and the regressor: a linear model with the settings and checks of scikit-learn.
 
 The intercept is a leading column of ones. Methods with a soft memory leave it unpenalised, so that the factorisation
 does the centring; for the others it is a feature like any other. Where it is unpenalised, any offset can be subtracted
@@ -11,47 +11,28 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.estimators.fingerprint import fingerprint
 from remanence.estimators.input_checks import as_input_error, check_container
-from remanence.estimators.one_value import OneValue
-from remanence.estimators.random_features import RandomFeatures
+from remanence.estimators.linear_predictor import LinearPredictor
 from remanence.estimators.settings import (
     changed_clone,
     check_bool,
     check_encoder,
     check_method,
-    check_word,
     settings_of,
 )
 from remanence.methods import LMS, RLS
 from remanence.methods.least_squares import SoftMethod
-from remanence.methods.protocol import Method
-from remanence.parallel.forking import unforked
-from remanence.validation import check_finite, check_memory, check_numbers, check_result, quiet
+from remanence.validation import check_memory, quiet
 
-FORM = (
-    "state_",
-    "method_",
-    "offset_",
-)  # other values of these can represent the same model
 LARGEST_REPEAT = 1 << 25  # numbers that samples repeated by their weights may take
 
 
-class ContinualEstimator(OneValue):
+class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn estimator around a linear method; not for use by itself."""
-
-    method: Method[Any] | None
-    fit_intercept: bool
-    features: Any
-    dtype: str
-    state_: Any
-    method_: Method[Any]
-    n_seen_: int
 
     # Settings: a method and an encoder are frozen values, so `method__ridge` and `features__width` replace them
 
@@ -122,67 +103,6 @@ class ContinualEstimator(OneValue):
             return {"dtype": self._dtype(), "order": "C"}
         return {"dtype": "numeric", "allow_nd": True}
 
-    def _design(self, X: Array, reset: bool = False, recentre: bool = False) -> Array:
-        """X as the method receives it: encoded by the frozen features, minus the offset, with the column of ones."""
-        if self.features is not None:
-            X = self._encoded(X, reset)
-        check_finite(X, "X" if self.features is None else "the features")
-        if not self.fit_intercept:
-            return X
-        soft = isinstance(self._method(), SoftMethod)
-        if reset or recentre:
-            self.offset_ = X.mean(axis=0) if soft else np.zeros(X.shape[1], X.dtype)
-        # Column-major is what a soft memory folds in as it is.
-        with_ones = np.empty((len(X), X.shape[1] + 1), X.dtype, order="F" if soft else "C")
-        with_ones[:, 0] = 1
-        np.subtract(X, self.offset_, out=with_ones[:, 1:])
-        return with_ones
-
-    def design_matrix(self, X: Any) -> Array:
-        """X as the method of this fitted estimator receives it: encoded, centred and with the column of ones."""
-        now = self._now()
-        return now._design(now._check_X(X, reset=False))
-
-    def _encoded(self, X: Array, reset: bool) -> Array:
-        identity = fingerprint(self.features)
-        if reset:
-            drawn = isinstance(self.features, RandomFeatures)  # needs no data, only their width
-            self.features_ = clone(self.features).fit(X) if drawn else self.features
-            self.features_fingerprint_ = identity
-        elif identity != self.features_fingerprint_:
-            raise InputError(
-                f"expected features from the encoder this model was taught with ({self.features_fingerprint_}), "
-                f"got another one ({identity}); set `features` back, or fit anew"
-            )
-        try:
-            found = self.features_.transform(self._named(X))
-        except NotFittedError:
-            raise InputError("expected `features` to be a fitted transformer; fit it before, it stays frozen") from None
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
-            if isinstance(problem, InputError):
-                raise
-            raise InputError(f"`features` cannot transform these rows: {problem}") from None
-        check_container(found, "the features")
-        found = check_numbers(found, "the features", self._dtype())
-        if found.ndim != 2 or len(found) != len(X):
-            raise InputError(f"expected features of shape ({len(X)}, features), got {found.shape}")
-        return found
-
-    def _named(self, X: Array) -> Any:
-        """X as a DataFrame where the features were fitted on one, because they identify columns by name."""
-        known, ours = getattr(self.features_, "feature_names_in_", None), getattr(self, "feature_names_in_", None)
-        if known is None or ours is None:
-            return X
-        if list(known) != list(ours):
-            raise InputError(
-                f"expected the columns that `features` were fitted on, {_few(known)}, in that order, got {_few(ours)}"
-            )
-        try:
-            from pandas import DataFrame
-        except ImportError:  # then it was a table of another kind, and numbers in its order will do
-            return X
-        return DataFrame(X, columns=ours, copy=False)
-
     def _check_weights(self, sample_weight: Any, X: Any) -> Array | None:
         """Weights of the rows, or None where all are one."""
         if sample_weight is None:
@@ -226,18 +146,6 @@ class ContinualEstimator(OneValue):
 
     # The method and its state
 
-    def _method(self) -> Method[Any]:
-        return check_method(self.method)
-
-    def _soft(self, call: str) -> SoftMethod[Any]:
-        method = self._method()
-        if not isinstance(method, SoftMethod):
-            raise InputError(f"{call} needs a method that remembers all samples, got {type(method).__name__}; use RLS")
-        return method
-
-    def _dtype(self) -> Any:
-        return np.dtype(check_word(self.dtype, "dtype", ("float64", "float32")))
-
     def _begin(self, width: int, outputs: int) -> Any:
         method = self._method()
         if isinstance(method, RLS) and method.forget:
@@ -249,39 +157,6 @@ class ContinualEstimator(OneValue):
         if isinstance(method, SoftMethod):
             return method.init(width, outputs, dtype=self._dtype(), free=int(self.fit_intercept))
         return method.init(width, outputs, dtype=self._dtype())
-
-    def _now(self) -> Self:
-        """A copy to read from, under the current settings, so that a changed ridge takes effect."""
-        attributes = self.__dict__
-        now = self._with(attributes.copy())
-        if "state_" not in now.__dict__:
-            check_is_fitted(self, "state_")
-        now._check_unchanged()
-        method = now._method()
-        if method is not now.method_ and method != now.method_:
-            taught = now.method_
-            if not (isinstance(method, RLS) and isinstance(taught, RLS)) or method.forget != taught.forget:
-                raise InputError(f"expected the method this model was taught with, {taught}, got {method}; fit anew")
-            now.state_, now.method_ = method.with_ridge(now.state_, method.ridge), method
-            attributes.update(now._form())
-        return now
-
-    def _check_unchanged(self) -> None:
-        """Raise an InputError if a setting other than the method's differs from when the state was made."""
-        check_bool(self.fit_intercept, "fit_intercept")
-        for name, same in (
-            ("fit_intercept", bool(self.fit_intercept) == ("offset_" in self.__dict__)),
-            ("features", (self.features is not None) == ("features_fingerprint_" in self.__dict__)),
-            ("dtype", self._dtype() == self.method_.template(self.state_).dtype),
-        ):
-            if not same:
-                got = self.get_params(False)[name]
-                raise InputError(
-                    f"expected {name} as it was when this model learned, got {got!r:.60}; set it back, or fit anew"
-                )
-
-    def _form(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in FORM if name in self.__dict__}
 
     def settled(self) -> Self:
         """This model in the form that a file may hold: no rows that wait to be folded in, and no offset that is a row.
@@ -328,37 +203,6 @@ class ContinualEstimator(OneValue):
                 self.offset_ = np.zeros_like(self.offset_)
         self._recentre()
 
-    def _weights(self) -> Array:
-        """Coefficients (features, outputs) with the intercepts (outputs,) as the first row, if there are any."""
-        return self._method().weights(self.state_)
-
-    def _split(self) -> tuple[Array, Array]:
-        """Coefficients (outputs, features) and intercepts (outputs,)."""
-        W = self._weights()
-        if self.fit_intercept:
-            return W[1:].T, W[0] - self.offset_ @ W[1:]
-        return W.T, np.zeros(W.shape[1], W.dtype)
-
-    @quiet
-    def _scores(self, design: Array) -> Array:
-        W = self._weights()
-        with unforked:
-            scores = np.asarray(design @ W)
-        check_result(scores)
-        return scores
-
-    @property
-    def ridge_(self) -> float:
-        """The ridge in force; with ridge="auto" the one of largest evidence for the samples seen."""
-        now = self._now()
-        return now._soft("ridge_").ridge_of(now.state_)
-
-    @property
-    def precision_loss_(self) -> float:
-        """How far unlearning may have moved the predictions, relative to them; 0 where nothing was unlearned."""
-        now = self._now()
-        return now._soft("precision_loss_").precision_loss(now.state_)
-
     def _aligned(self, other: Any, state: Any) -> Any:
         """A state of the other model, as if it had been taught with our offset."""
         if not self.fit_intercept:
@@ -399,7 +243,3 @@ def positive(design: Array, targets: Array, weights: Array | None) -> tuple[Arra
     if not kept.any():
         raise InputError("expected at least one sample of positive weight, got none")
     return design[kept], targets[kept], weights[kept]
-
-
-def _few(names: Array) -> str:
-    return ", ".join(map(str, names[:10])) + (", …" if len(names) > 10 else "")

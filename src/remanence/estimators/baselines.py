@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -31,7 +31,7 @@ MOST_REHEARSED = 1 << 20  # rows beside a mini-batch that is smaller; a batch ma
 LARGEST_BATCH = 1 << 20  # rows; as many are drawn beside them
 
 
-class _Baseline(ClassifierMixin, OneValue, ABC):  # type: ignore[misc]
+class _Baseline(ClassifierMixin, OneValue, BaseEstimator, ABC):  # type: ignore[misc]
     """A classifier whose classes grow; subclasses define how it learns and predicts."""
 
     classes_: Array

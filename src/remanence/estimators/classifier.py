@@ -14,13 +14,14 @@ from remanence.errors import InputError
 from remanence.estimators.base import ContinualEstimator, positive
 from remanence.estimators.growing_classes import grow_classes
 from remanence.estimators.input_checks import as_input_error, check_labels
+from remanence.estimators.linear_predictor import LinearClassifier
 from remanence.estimators.settings import check_word
 from remanence.labels import check_same_kind
 from remanence.methods.protocol import Method
-from remanence.validation import check_number, check_result, quiet
+from remanence.validation import check_number
 
 
-class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[misc]
+class ContinualClassifier(ClassifierMixin, LinearClassifier, ContinualEstimator):  # type: ignore[misc]
     """Incremental linear classifier around any method, whose classes grow with the labels it meets.
 
     Parameters
@@ -169,12 +170,6 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
         scores = self.class_scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def predict(self, X: Any) -> Array:
-        """The class with the highest score, (n,)."""
-        now = self._now()
-        best = now._class_scores(X).argmax(axis=1)
-        return np.asarray(now.classes_[best])
-
     def predict_proba(self, X: Any) -> Array:
         """Probabilities (n, classes): the scores projected onto the simplex.
 
@@ -183,34 +178,9 @@ class ContinualClassifier(ClassifierMixin, ContinualEstimator):  # type: ignore[
         """
         return nearest_probabilities(self.class_scores(X))
 
-    def class_scores(self, X: Any) -> Array:
-        """The score of every class, (n, classes), also for two classes."""
-        return self._now()._class_scores(X)
-
-    @quiet
-    def _class_scores(self, X: Any) -> Array:
-        scores = self._scores(self._design(self._check_X(X, reset=False)))
-        if check_word(self.prior, "prior", ("seen", "uniform")) == "uniform":
-            share = self.class_count_ / self.class_count_.sum()
-            scores = scores / np.maximum(share * len(share), np.finfo(float).tiny)
-            check_result(scores)
-        return scores
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy on rows X with labels y."""
         return float(as_input_error(super().score, X, y, sample_weight))
-
-    @property
-    def coef_(self) -> Array:
-        """(classes, features); for two classes one row, the second minus the first."""
-        coefficients, _ = self._now()._split()
-        return coefficients[1:] - coefficients[:1] if len(coefficients) == 2 else coefficients
-
-    @property
-    def intercept_(self) -> Array:
-        """(classes,); for two classes one number, the second minus the first."""
-        _, intercepts = self._now()._split()
-        return intercepts[1:] - intercepts[:1] if len(intercepts) == 2 else intercepts
 
     # Changing
 

@@ -6,7 +6,6 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from remanence.hashing import new_digest, short
 
@@ -51,6 +50,8 @@ def _add(digest: Any, value: Any, above: tuple[int, ...]) -> None:
 
 def _add_named(digest: Any, value: Any, above: tuple[int, ...]) -> None:
     """Add an object by what it holds under names, in the order of the names; of an estimator all but private names."""
+    from sklearn.base import BaseEstimator
+
     if isinstance(value, BaseEstimator):
         learned = {k: v for k, v in vars(value).items() if k.endswith("_") and not k.startswith("_")}
         named: dict[Any, Any] = {**value.get_params(deep=False), **learned}

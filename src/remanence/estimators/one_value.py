@@ -16,10 +16,8 @@ discarded. Only one thread may learn at a time.
 
 from typing import Any, Self
 
-from sklearn.base import BaseEstimator
 
-
-class OneValue(BaseEstimator):  # type: ignore[misc]
+class OneValue:
     """Base class of all estimators that learn."""
 
     def _with(self, attributes: dict[str, Any]) -> Self:

@@ -6,7 +6,7 @@
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from remanence.arrays import Array
@@ -23,7 +23,7 @@ _ACTIVATIONS = {
 }
 
 
-class RandomFeatures(TransformerMixin, OneValue):  # type: ignore[misc]
+class RandomFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[misc]
     """Random nonlinear features of the rows, determined by their width, seed and activation alone.
 
     Parameters

@@ -2,17 +2,17 @@
 
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
 from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.base import ContinualEstimator, positive
 from remanence.estimators.input_checks import as_input_error, check_targets
+from remanence.estimators.linear_predictor import LinearRegressor
 from remanence.methods.protocol import Method
 
 
-class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[misc]
+class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  # type: ignore[misc]
     """Incremental linear regressor around any method, for one or many outputs.
 
     Parameters
@@ -108,44 +108,9 @@ class ContinualRegressor(RegressorMixin, ContinualEstimator):  # type: ignore[mi
 
     # Predicting
 
-    def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """Predictions for the rows of X.
-
-        Parameters
-        ----------
-        X : array (n, d)
-        return_std : bool
-            Return the predictive standard deviation too, noise included (needs RLS).
-
-        Returns
-        -------
-        array (n,) or (n, outputs), or a pair of them
-        """
-        now = self._now()
-        design = now._design(now._check_X(X, reset=False))
-        mean = now._scores(design)
-        if not return_std:
-            return mean[:, 0] if now._flat else mean
-        std = np.sqrt(now._soft("return_std").variance(now.state_, design))
-        return (mean[:, 0], std[:, 0]) if now._flat else (mean, std)
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The coefficient of determination R² on rows X with targets y."""
         return float(as_input_error(super().score, X, y, sample_weight))
-
-    @property
-    def coef_(self) -> Array:
-        """(features,), or (outputs, features) where y had columns."""
-        now = self._now()
-        coefficients, _ = now._split()
-        return coefficients[0] if now._flat else coefficients
-
-    @property
-    def intercept_(self) -> Any:
-        """A number, or (outputs,) where y had columns."""
-        now = self._now()
-        _, intercepts = now._split()
-        return float(intercepts[0]) if now._flat else intercepts
 
     # Changing
 

@@ -4,7 +4,6 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
 
 from remanence.errors import InputError
 from remanence.methods import RLS
@@ -57,6 +56,8 @@ def changed_clone(value: Any, changes: dict[str, Any], name: str) -> Any:
         if not set(changes) <= set(known):
             raise InputError(f"expected settings of {type(value).__name__}, {known}, got {sorted(changes)}")
         return replace(value, **changes)  # type: ignore[type-var]
+    from sklearn.base import BaseEstimator, clone
+
     if not isinstance(value, BaseEstimator):
         raise InputError(f"expected {name} to be an estimator to set {sorted(changes)} of, got {value!r:.60}")
     try:

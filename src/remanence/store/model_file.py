@@ -26,7 +26,7 @@ from remanence.store.format.safetensors_file import packed, parse, read_bytes, r
 from remanence.store.ledger import Ledger
 from remanence.store.lock import lock_file
 from remanence.store.records.pairs import Pair
-from remanence.store.records.registry import RECORDS, find_name
+from remanence.store.records.registry import RECORDS, class_of, find_name, predictor_of
 from remanence.store.records.summary import summarize
 
 FORMAT = 1  # raised when a reader of the old one would misread the new one
@@ -83,8 +83,12 @@ def to_buffers(model: ModelFile) -> list[Any]:
     return packed(metadata, arrays)
 
 
-def from_bytes(content: bytes, features: Any = None, model: Any = None) -> ModelFile:
-    """What a file of these bytes holds; raises FileError unless every bit is as it was written."""
+def from_bytes(content: bytes, features: Any = None, model: Any = None, predict_only: bool = False) -> ModelFile:
+    """What a file of these bytes holds; raises FileError unless every bit is as it was written.
+
+    With `predict_only`, a ContinualClassifier or ContinualRegressor becomes the LinearClassifier or LinearRegressor it
+    derives from, which cannot learn.
+    """
     metadata, arrays = parse(content)
     parsed = _parsed(metadata)
     externals = Externals(features=features, model=model)
@@ -94,20 +98,21 @@ def from_bytes(content: bytes, features: Any = None, model: Any = None) -> Model
         case other:
             raise FileError(f"expected a learner, got {other!s:.60}")
     ledger = _ledger(parsed["ledger"])
+    classes = predictor_of if predict_only else class_of
     if "pieces" not in parsed:
-        learner, pieces = decode(parsed["learner"], arrays, externals.given), None
+        learner, pieces = decode(parsed["learner"], arrays, externals.given, classes), None
     else:
-        learner, pieces = decode([parsed["learner"], parsed["pieces"]], arrays, externals.given)
+        learner, pieces = decode([parsed["learner"], parsed["pieces"]], arrays, externals.given, classes)
         _check_pieces(learner, ledger, pieces)
     externals.check_all_used()
     return ModelFile(learner, ledger, parsed["notes"], pieces)
 
 
-def read(path: str | Path, features: Any = None, model: Any = None) -> ModelFile:
+def read(path: str | Path, features: Any = None, model: Any = None, predict_only: bool = False) -> ModelFile:
     """The model file at this path; pass the `features` or `model` it was trained with and does not hold."""
     path = Path(path)
     with naming(path):
-        return from_bytes(read_bytes(path), features, model)
+        return from_bytes(read_bytes(path), features, model, predict_only)
 
 
 def write(path: str | Path, model: ModelFile, wait: float = WAIT) -> None:

@@ -131,6 +131,7 @@ class TreeDecoder:
 
     arrays: dict[str, Array]
     given: Given
+    class_of: Callable[[str], Any]
     budget: int  # bytes that further broadcast arrays may take
     used: set[str] = field(default_factory=set)
     objects: list[Any] = field(default_factory=list)  # in the order they were finished
@@ -195,15 +196,15 @@ class TreeDecoder:
         if wrong:
             raise FileError(f"the parts of a {name} do not fit together: {wrong}")
         try:
-            self.objects.append(record.from_parts(class_of(name), parts))
+            self.objects.append(record.from_parts(self.class_of(name), parts))
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as reason:
             raise FileError(f"the parts of a {name} are invalid: {reason}") from None
         return self.objects[-1]
 
 
-def decode(tree: Any, arrays: dict[str, Array], given: Given) -> Any:
-    """The value that `encode` was given; every array must be used."""
-    decoder = TreeDecoder(arrays, given, largest_full_size(arrays))
+def decode(tree: Any, arrays: dict[str, Array], given: Given, class_of: Callable[[str], Any] = class_of) -> Any:
+    """The value that `encode` was given, of the classes that `class_of` gives by name; every array must be used."""
+    decoder = TreeDecoder(arrays, given, class_of, largest_full_size(arrays))
     try:
         value = decoder.value(tree)
     except InputError:  # the caller passed no encoder or network, or another one: the file is valid

@@ -7,6 +7,7 @@ notes also checks that they belong to the learner (`columns_problem`). Keys that
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from remanence.estimators.linear_predictor import LinearClassifier
 from remanence.labels import LABEL_KINDS, kind_of_classes
 
 Test = Callable[[Any], bool]
@@ -82,9 +83,9 @@ def columns_problem(notes: Mapping[str, Any], learner: Any) -> str:
         return f"expected notes on columns with {missing[0]!r}, got them without"
     if any(len(set(notes[part])) < len(notes[part]) for part in ("columns", "targets")):
         return "expected distinct columns"
-    known, classifies = vars(learner), type(learner).__name__ == "ContinualClassifier"
+    known, classifies = vars(learner), isinstance(learner, LinearClassifier)
     if classifies != (notes["label"] is not None) or classifies == bool(notes["targets"]):
-        return f"expected the label or targets of a {type(learner).__name__}, got those of another estimator"
+        return f"expected the {'label of a classifier' if classifies else 'targets of a regressor'}, got others"
     if "state_" not in known:
         return ""
     if len(notes["columns"]) != known["n_features_in_"]:

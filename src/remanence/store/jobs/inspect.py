@@ -75,7 +75,7 @@ def inspect_file(path: str | Path) -> Inspection:
         parse(content)  # checks the checksum before anything is certified
     try:
         with naming(path):
-            model = from_bytes(content)
+            model = from_bytes(content, predict_only=True)
     except InputError:  # its encoder or its network is not in the file
         return Inspection(description, {}, None, None, ())
     learner = model.learner

@@ -65,7 +65,7 @@ def pieces_problem(learner: Any, ledger: Ledger, pieces: Mapping[Any, Any]) -> s
     if not all(mark in held for mark in pieces):
         return "expected learners of pieces that the ledger has"
     if not all(type(piece) is type(learner) for piece in pieces.values()):
-        return f"expected a {type(learner).__name__} for every piece"
+        return "expected an estimator of the model's class for every piece"
     if sum(map(rows_of, pieces.values())) != rows_of(learner):
         return f"expected pieces of {rows_of(learner)} rows in total, got {sum(map(rows_of, pieces.values()))}"
     return ""

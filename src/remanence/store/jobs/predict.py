@@ -20,8 +20,8 @@ from remanence.tables.write import encoded, output_format
 
 
 def read_fitted(path: str | Path) -> ModelFile:
-    """A model file whose estimator has learned from some rows; any other is an InputError."""
-    model = read(path)
+    """A model file to predict with, whose estimator has learned from some rows; any other is an InputError."""
+    model = read(path, predict_only=True)
     require_estimator(model, path)
     if not rows_of(model.learner):
         raise InputError(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from remanence.errors import FileError, InputError
+from remanence.estimators.linear_predictor import LinearClassifier, LinearPredictor
 from remanence.hashing import content_fingerprint
 from remanence.store.format.metadata import columns_problem
 from remanence.store.jobs.columns import Columns
@@ -82,7 +83,7 @@ def open_session(
 def require_estimator(model: ModelFile, path: str | Path) -> None:
     """Raise an error unless the model can learn from tables and its notes on columns fit its learner."""
     learner = model.learner
-    if type(learner).__name__ not in ("ContinualClassifier", "ContinualRegressor"):
+    if not isinstance(learner, LinearPredictor):
         raise InputError(
             f"expected a ContinualClassifier or a ContinualRegressor in {path}, got {type(learner).__name__}; "
             f"use it in Python: rm.load(path)"
@@ -94,7 +95,7 @@ def require_estimator(model: ModelFile, path: str | Path) -> None:
 
 def is_classifier(learner: Any) -> bool:
     """Whether an estimator predicts classes."""
-    return type(learner).__name__ == "ContinualClassifier"
+    return isinstance(learner, LinearClassifier)
 
 
 def rows_of(learner: Any) -> int:

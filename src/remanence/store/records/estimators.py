@@ -47,7 +47,9 @@ def _continual_to_parts(estimator: Any) -> dict[str, Any]:
 def _continual_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
     if _outside(parts["features"]) and "state_" in parts:
         parts = {**parts, "features_": parts["features"]}
-    return _from_parts(cls, parts)
+    estimator = cls.__new__(cls)  # its constructor only assigns the settings, which are all there
+    vars(estimator).update(parts)
+    return estimator
 
 
 def _continual_check(parts: PartValues, lengths: Lengths) -> str:

@@ -18,6 +18,8 @@ METHODS = {name: info.method for name, info in list_methods().items()}
 _WRITTEN = {**LINEAR_RECORDS, **KALMAN_RECORDS, **ESTIMATOR_RECORDS, **DEEP_RECORDS}
 RECORDS: dict[str, Record] = {**derived_records(METHODS.values(), _WRITTEN), **_WRITTEN}
 
+PREDICTORS = {"ContinualClassifier": "LinearClassifier", "ContinualRegressor": "LinearRegressor"}
+
 
 def _class_name(name: str) -> str:
     return RECORDS[name].class_name or name.split(".")[-1]
@@ -29,6 +31,13 @@ _NAMES = {(record.module, _class_name(name)): name for name, record in RECORDS.i
 def class_of(name: str) -> Any:
     """The class stored under this name."""
     return getattr(import_module(RECORDS[name].module), _class_name(name))
+
+
+def predictor_of(name: str) -> Any:
+    """The class that predicts as the one stored under this name does; without frozen features no scikit-learn loads."""
+    if name not in PREDICTORS:
+        return class_of(name)
+    return getattr(import_module("remanence.estimators.linear_predictor"), PREDICTORS[name])
 
 
 def find_name(value: Any) -> str | None:

@@ -1,0 +1,278 @@
+"""The part of an estimator that predicts: a method, its state, an intercept and frozen features.
+
+The estimators derive from LinearClassifier and LinearRegressor, and commands that only predict construct those: without
+frozen features they do not import scikit-learn, which takes longer than most predictions. The intercept is a leading
+column of ones; base.py says what the offset of the features is for.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+
+from remanence.arrays import Array
+from remanence.errors import InputError
+from remanence.estimators.fingerprint import fingerprint
+from remanence.estimators.one_value import OneValue
+from remanence.estimators.settings import check_bool, check_method, check_word
+from remanence.methods import RLS
+from remanence.methods.least_squares import SoftMethod
+from remanence.methods.protocol import Method
+from remanence.parallel.forking import unforked
+from remanence.validation import check_finite, check_numbers, check_result, quiet
+
+FORM = ("state_", "method_", "offset_")  # other values of these can represent the same model
+
+
+class LinearPredictor(OneValue):
+    """Base class of LinearClassifier and LinearRegressor, with the attributes of the estimators."""
+
+    method: Method[Any] | None
+    fit_intercept: bool
+    features: Any
+    dtype: str
+    state_: Any
+    method_: Method[Any]
+    n_seen_: int
+    n_features_in_: int
+
+    # Data
+
+    def _check_X(self, X: Any, reset: bool) -> Array:
+        """X as an array of numbers, as wide as the rows learned; the estimators check more, see base.py."""
+        rows = np.asarray(X) if self.features is not None else check_numbers(X, "X", self._dtype())
+        if rows.ndim < 2 or rows.shape[1] != self.n_features_in_:
+            raise InputError(f"expected X of shape (rows, {self.n_features_in_}), got {rows.shape}")
+        return rows
+
+    def _design(self, X: Array, reset: bool = False, recentre: bool = False) -> Array:
+        """X as the method receives it: encoded by the frozen features, minus the offset, with the column of ones."""
+        if self.features is not None:
+            X = self._encoded(X, reset)
+        check_finite(X, "X" if self.features is None else "the features")
+        if not self.fit_intercept:
+            return X
+        soft = isinstance(self._method(), SoftMethod)
+        if reset or recentre:
+            self.offset_ = X.mean(axis=0) if soft else np.zeros(X.shape[1], X.dtype)
+        # Column-major is what a soft memory folds in as it is.
+        with_ones = np.empty((len(X), X.shape[1] + 1), X.dtype, order="F" if soft else "C")
+        with_ones[:, 0] = 1
+        np.subtract(X, self.offset_, out=with_ones[:, 1:])
+        return with_ones
+
+    def design_matrix(self, X: Any) -> Array:
+        """X as the method of this fitted estimator receives it: encoded, centred and with the column of ones."""
+        now = self._now()
+        return now._design(now._check_X(X, reset=False))
+
+    def _encoded(self, X: Array, reset: bool) -> Array:
+        from sklearn.base import clone
+        from sklearn.exceptions import NotFittedError
+
+        from remanence.estimators.input_checks import check_container
+        from remanence.estimators.random_features import RandomFeatures
+
+        identity = fingerprint(self.features)
+        if reset:
+            drawn = isinstance(self.features, RandomFeatures)  # needs no data, only their width
+            self.features_ = clone(self.features).fit(X) if drawn else self.features
+            self.features_fingerprint_ = identity
+        elif identity != self.features_fingerprint_:
+            raise InputError(
+                f"expected features from the encoder this model was taught with ({self.features_fingerprint_}), "
+                f"got another one ({identity}); set `features` back, or fit anew"
+            )
+        try:
+            found = self.features_.transform(self._named(X))
+        except NotFittedError:
+            raise InputError("expected `features` to be a fitted transformer; fit it before, it stays frozen") from None
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
+            if isinstance(problem, InputError):
+                raise
+            raise InputError(f"`features` cannot transform these rows: {problem}") from None
+        check_container(found, "the features")
+        found = check_numbers(found, "the features", self._dtype())
+        if found.ndim != 2 or len(found) != len(X):
+            raise InputError(f"expected features of shape ({len(X)}, features), got {found.shape}")
+        return found
+
+    def _named(self, X: Array) -> Any:
+        """X as a DataFrame where the features were fitted on one, because they identify columns by name."""
+        known, ours = getattr(self.features_, "feature_names_in_", None), getattr(self, "feature_names_in_", None)
+        if known is None or ours is None:
+            return X
+        if list(known) != list(ours):
+            raise InputError(
+                f"expected the columns that `features` were fitted on, {_few(known)}, in that order, got {_few(ours)}"
+            )
+        try:
+            from pandas import DataFrame
+        except ImportError:  # then it was a table of another kind, and numbers in its order will do
+            return X
+        return DataFrame(X, columns=ours, copy=False)
+
+    # The method and its state
+
+    def _method(self) -> Method[Any]:
+        return check_method(self.method)
+
+    def _soft(self, call: str) -> SoftMethod[Any]:
+        method = self._method()
+        if not isinstance(method, SoftMethod):
+            raise InputError(f"{call} needs a method that remembers all samples, got {type(method).__name__}; use RLS")
+        return method
+
+    def _dtype(self) -> Any:
+        return np.dtype(check_word(self.dtype, "dtype", ("float64", "float32")))
+
+    def _now(self) -> Self:
+        """A copy to read from, under the current settings, so that a changed ridge takes effect."""
+        attributes = self.__dict__
+        now = self._with(attributes.copy())
+        if "state_" not in now.__dict__:
+            from sklearn.utils.validation import check_is_fitted
+
+            check_is_fitted(self, "state_")
+        now._check_unchanged()
+        method = now._method()
+        if method is not now.method_ and method != now.method_:
+            taught = now.method_
+            if not (isinstance(method, RLS) and isinstance(taught, RLS)) or method.forget != taught.forget:
+                raise InputError(f"expected the method this model was taught with, {taught}, got {method}; fit anew")
+            now.state_, now.method_ = method.with_ridge(now.state_, method.ridge), method
+            attributes.update(now._form())
+        return now
+
+    def _check_unchanged(self) -> None:
+        """Raise an InputError if a setting other than the method's differs from when the state was made."""
+        check_bool(self.fit_intercept, "fit_intercept")
+        for name, same in (
+            ("fit_intercept", bool(self.fit_intercept) == ("offset_" in self.__dict__)),
+            ("features", (self.features is not None) == ("features_fingerprint_" in self.__dict__)),
+            ("dtype", self._dtype() == self.method_.template(self.state_).dtype),
+        ):
+            if not same:
+                got = getattr(self, name)
+                raise InputError(
+                    f"expected {name} as it was when this model learned, got {got!r:.60}; set it back, or fit anew"
+                )
+
+    def _form(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in FORM if name in self.__dict__}
+
+    # Predicting
+
+    def _weights(self) -> Array:
+        """Coefficients (features, outputs) with the intercepts (outputs,) as the first row, if there are any."""
+        return self._method().weights(self.state_)
+
+    def _split(self) -> tuple[Array, Array]:
+        """Coefficients (outputs, features) and intercepts (outputs,)."""
+        W = self._weights()
+        if self.fit_intercept:
+            return W[1:].T, W[0] - self.offset_ @ W[1:]
+        return W.T, np.zeros(W.shape[1], W.dtype)
+
+    @quiet
+    def _scores(self, design: Array) -> Array:
+        W = self._weights()
+        with unforked:
+            scores = np.asarray(design @ W)
+        check_result(scores)
+        return scores
+
+    @property
+    def ridge_(self) -> float:
+        """The ridge in force; with ridge="auto" the one of largest evidence for the samples seen."""
+        now = self._now()
+        return now._soft("ridge_").ridge_of(now.state_)
+
+    @property
+    def precision_loss_(self) -> float:
+        """How far unlearning may have moved the predictions, relative to them; 0 where nothing was unlearned."""
+        now = self._now()
+        return now._soft("precision_loss_").precision_loss(now.state_)
+
+
+class LinearClassifier(LinearPredictor):
+    """A linear model with one output per class."""
+
+    prior: str
+    classes_: Array
+    class_count_: Array
+
+    def predict(self, X: Any) -> Array:
+        """The class with the highest score, (n,)."""
+        now = self._now()
+        best = now._class_scores(X).argmax(axis=1)
+        return np.asarray(now.classes_[best])
+
+    def class_scores(self, X: Any) -> Array:
+        """The score of every class, (n, classes), also for two classes."""
+        return self._now()._class_scores(X)
+
+    @quiet
+    def _class_scores(self, X: Any) -> Array:
+        scores = self._scores(self._design(self._check_X(X, reset=False)))
+        if check_word(self.prior, "prior", ("seen", "uniform")) == "uniform":
+            share = self.class_count_ / self.class_count_.sum()
+            scores = scores / np.maximum(share * len(share), np.finfo(float).tiny)
+            check_result(scores)
+        return scores
+
+    @property
+    def coef_(self) -> Array:
+        """(classes, features); for two classes one row, the second minus the first."""
+        coefficients, _ = self._now()._split()
+        return coefficients[1:] - coefficients[:1] if len(coefficients) == 2 else coefficients
+
+    @property
+    def intercept_(self) -> Array:
+        """(classes,); for two classes one number, the second minus the first."""
+        _, intercepts = self._now()._split()
+        return intercepts[1:] - intercepts[:1] if len(intercepts) == 2 else intercepts
+
+
+class LinearRegressor(LinearPredictor):
+    """A linear model with one output per target."""
+
+    _flat: bool
+
+    def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """Predictions for the rows of X.
+
+        Parameters
+        ----------
+        X : array (n, d)
+        return_std : bool
+            Return the predictive standard deviation too, noise included (needs RLS).
+
+        Returns
+        -------
+        array (n,) or (n, outputs), or a pair of them
+        """
+        now = self._now()
+        design = now._design(now._check_X(X, reset=False))
+        mean = now._scores(design)
+        if not return_std:
+            return mean[:, 0] if now._flat else mean
+        std = np.sqrt(now._soft("return_std").variance(now.state_, design))
+        return (mean[:, 0], std[:, 0]) if now._flat else (mean, std)
+
+    @property
+    def coef_(self) -> Array:
+        """(features,), or (outputs, features) where y had columns."""
+        now = self._now()
+        coefficients, _ = now._split()
+        return coefficients[0] if now._flat else coefficients
+
+    @property
+    def intercept_(self) -> Any:
+        """A number, or (outputs,) where y had columns."""
+        now = self._now()
+        _, intercepts = now._split()
+        return float(intercepts[0]) if now._flat else intercepts
+
+
+def _few(names: Array) -> str:
+    return ", ".join(map(str, names[:10])) + (", …" if len(names) > 10 else "")
