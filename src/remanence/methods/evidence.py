@@ -12,6 +12,7 @@ from remanence.errors import NumericalError
 from remanence.memory.root import Root
 
 SMALLEST = 1e-280  # squared singular value; ridges down to 1e-14 of it are tried
+PRECISION = 1e-6  # of log λ
 
 
 def best_ridge(data: Root, start: Array, unpenalized: int, rows: float) -> float:
@@ -25,8 +26,6 @@ def best_ridge(data: Root, start: Array, unpenalized: int, rows: float) -> float
 
 def ridge_of_largest_evidence(s: Array, power: Array, rest: Array, rows: float) -> float:
     """The λ that maximises (E) for singular values s (r,), squared targets (r, c) along them and the rest (c,)."""
-    from scipy.optimize import minimize_scalar
-
     largest = float(s.max(initial=0.0))
     if largest == 0 or rows <= 0:
         return 1.0  # no data to choose from
@@ -39,13 +38,17 @@ def ridge_of_largest_evidence(s: Array, power: Array, rest: Array, rows: float) 
     outputs = power.shape[1]
     rest = rest + 1e-12 * (rest + power.sum(axis=0)) + np.finfo(float).tiny  # an exact fit must not lead to λ = 0
 
-    def cost(log_ridge: float) -> float:
-        ridge = np.exp(log_ridge)
-        loss = rest + (ridge / (s**2 + ridge)) @ power  # (E)
-        return float(rows * np.log(loss).sum() + outputs * (np.log(s**2 + ridge) - log_ridge).sum())
+    def cost(log_ridges: Array) -> Array:  # (k,) to (k,)
+        ridges = np.exp(log_ridges)[:, None]
+        penalized = s**2 + ridges  # (k, r)
+        loss = rest + (ridges / penalized) @ power  # (E)
+        determinant = (np.log(penalized) - log_ridges[:, None]).sum(axis=1)
+        return np.asarray(rows * np.log(loss).sum(axis=1) + outputs * determinant)
 
-    grid = np.linspace(np.log(top * 1e-14), np.log(top * 1e4), 80)
-    best = int(np.argmin([cost(g) for g in grid]))
-    around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
-    found = minimize_scalar(cost, bounds=around, method="bounded", options={"xatol": 1e-6})
-    return float(np.exp(found.x if found.fun <= cost(grid[best]) else grid[best]))
+    logs = np.linspace(np.log(top * 1e-14), np.log(top * 1e4), 80)
+    while True:  # each grid covers the two cells of the last one that hold its best point
+        best = int(np.argmin(cost(logs)))
+        low, high = logs[max(best - 1, 0)], logs[min(best + 1, len(logs) - 1)]
+        if high - low < PRECISION:
+            return float(np.exp(logs[best]))
+        logs = np.linspace(low, high, 17)
