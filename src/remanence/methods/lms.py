@@ -6,7 +6,7 @@ minimise ‖θ − θᵗ⁻¹‖²  subject to  y − xᵀθ = (1 − γ)(y − 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -15,6 +15,7 @@ from remanence.arrays import Array, read_only
 from remanence.errors import InputError
 from remanence.kernels.filters import lms_walk
 from remanence.memory.root import take_outputs
+from remanence.methods.live.generic import Live
 from remanence.methods.protocol import Method
 from remanence.methods.step_sizes import check_step, resolve
 from remanence.validation import check_block, check_finite, check_result, check_start, quiet
@@ -94,3 +95,10 @@ class LMS(Method[LMSState]):
 
     def with_outputs(self, state: LMSState, sources: Array) -> LMSState:
         return LMSState(take_outputs(state.W, sources), state.count)
+
+    def live_from(self, state: LMSState) -> Live[LMSState]:
+        if not isinstance(self.step, float) or state.W.dtype != np.float64:
+            return Live(self, state)
+        from remanence.methods.live.compiled import LiveLMS
+
+        return cast(Live[LMSState], LiveLMS(self, state))

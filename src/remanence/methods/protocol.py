@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from remanence.arrays import Array
+from remanence.methods.live.generic import Live
 from remanence.parallel.forking import unforked
 from remanence.validation import check_result, check_rows, quiet
 
@@ -105,6 +106,14 @@ class Method(ABC, Generic[State]):
         state : State
         """
         return self.track(state, X, Y, donate)[0]
+
+    def live(self, features: int, outputs: int = 1, start: Any = None, dtype: DTypeLike = np.float64) -> Live[State]:
+        """A filter that is given one row at a time and changes in place; the numbers are those of `track`."""
+        return self.live_from(self.init(features, outputs, start, dtype))
+
+    def live_from(self, state: State) -> Live[State]:
+        """A live filter that goes on from a state; the state itself does not change."""
+        return Live(self, state)
 
     @quiet
     def predict(self, state: State, X: Any) -> Array:

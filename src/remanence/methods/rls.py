@@ -9,7 +9,7 @@ state of rls_exact.py.
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -22,6 +22,7 @@ from remanence.memory.forgetting import WeightSchedule
 from remanence.memory.posterior import RENEWAL
 from remanence.memory.root import Root, sums_of_squares
 from remanence.methods.least_squares import SoftMethod
+from remanence.methods.live.generic import Live
 from remanence.methods.precision import check_loss
 from remanence.methods.rls_exact import ExactState
 from remanence.methods.rls_state import RLSState
@@ -131,6 +132,13 @@ class RLS(SoftMethod[RLSState | ExactState]):
     ) -> tuple[RLSState | ExactState, Array]:
         X, Y = check_block(X, Y, state.start)
         return state.tracked(self._schedule, X, Y, donate)
+
+    def live_from(self, state: RLSState | ExactState) -> Live[RLSState | ExactState]:
+        if not isinstance(state, RLSState) or not state.is_recursive(self._schedule) or state.start.dtype != np.float64:
+            return Live(self, state)
+        from remanence.methods.live.compiled import LiveRLS
+
+        return cast(Live[RLSState | ExactState], LiveRLS(self, state))
 
     # Asking
 
@@ -266,6 +274,10 @@ class RLS(SoftMethod[RLSState | ExactState]):
     def _joint_root(self, state: RLSState) -> Root:
         """The root of all rows and the prior."""
         return state.joint_root(self._schedule, self.ridge_of(state))
+
+    def joint(self, state: RLSState) -> tuple[Root, float]:
+        """The root of all rows and the prior, and the weight of the next row times max(1, forget)."""
+        return self._joint_root(state), self._schedule.gain(state.count)
 
     def _additive(self, state: RLSState | ExactState, call: str) -> RLSState:
         if self.forget != 1:

@@ -17,6 +17,9 @@ cdef extern from "lanes.h" nogil:
         Py_ssize_t j, Py_ssize_t n, double *row, double *x, double *u, const double *a, const double *b)
     void rotate_two_s(Py_ssize_t j, Py_ssize_t n, float *row, float *x, float *u, const float *a, const float *b)
 
+    void rotate_one_d(Py_ssize_t j, Py_ssize_t n, double *row, double *x, const double *a)
+    void rotate_one_s(Py_ssize_t j, Py_ssize_t n, float *row, float *x, const float *a)
+
 
 cdef inline floating dot(Py_ssize_t n, const floating *x, const floating *y) noexcept nogil:
     """Σ x[i] y[i]."""
@@ -72,3 +75,13 @@ cdef inline void rotate_two(
         rotate_two_d(j, n, row, x, u, a, b)
     else:
         rotate_two_s(j, n, row, x, u, a, b)
+
+
+cdef inline void rotate_one(
+    Py_ssize_t j, Py_ssize_t n, floating *row, floating *x, const floating *a
+) noexcept nogil:
+    """Rotate entries j, …, n−1 of a row with those of x."""
+    if floating is double:
+        rotate_one_d(j, n, row, x, a)
+    else:
+        rotate_one_s(j, n, row, x, a)

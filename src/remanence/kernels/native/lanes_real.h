@@ -143,6 +143,24 @@ static inline void NAME(rotate_two)(ptrdiff_t j, ptrdiff_t n, REAL *__restrict r
     for (; j < n; ++j) ROTATE(REAL, ONE);
 }
 #undef ROTATE
+
+/* One of them: x ← a₃x − a₄row,  row ← a₁row + a₂x */
+#define ROTATE(Number, at)                                                                                             \
+    do {                                                                                                               \
+        const Number old = at(row), first = at(x);                                                                     \
+        at(x) = a3 * first - a4 * old;                                                                                 \
+        at(row) = a1 * old + a2 * first;                                                                               \
+    } while (0)
+static inline void NAME(rotate_one)(ptrdiff_t j, ptrdiff_t n, REAL *__restrict row, REAL *__restrict x,
+                                    const REAL *__restrict a) {
+    const REAL a1 = a[0], a2 = a[1], a3 = a[2], a4 = a[3];
+    for (; j % WIDTH && j < n; ++j) ROTATE(REAL, ONE);
+#if defined(__GNUC__)
+    for (; j + WIDTH <= n; j += WIDTH) ROTATE(VECTOR, SOME);
+#endif
+    for (; j < n; ++j) ROTATE(REAL, ONE);
+}
+#undef ROTATE
 #undef ONE
 #undef SOME
 
