@@ -140,16 +140,18 @@ cdef class RowsLMS(Rows):
 cdef class RowsRLS(Rows):
     """RLS on the root of all rows and the prior; the rows themselves are kept until `install` takes them over."""
 
-    cdef double[:, ::1] _R, _z, _X, _Y
-    cdef double[::1] _x
+    cdef double[:, ::1] _R  # (d, wide), upper triangular; rotated in whole vectors, so what is left of the diagonal is noise
+    cdef double[:, ::1] _z, _X, _Y
+    cdef double[::1] _x  # (wide,)
+    cdef Py_ssize_t _wide
     cdef double _fade, _shrink, _gain
     cdef object _state
     cdef readonly Py_ssize_t pending
 
     def __init__(self, Py_ssize_t capacity, double forget):
-        cdef Py_ssize_t features = self.features, outputs = self.outputs
-        self._R, self._z = np.zeros((features, features)), np.zeros((features, outputs))
-        self._X, self._Y, self._x = np.empty((capacity, features)), np.empty((capacity, outputs)), np.empty(features)
+        cdef Py_ssize_t features = self.features, outputs = self.outputs, wide = (self.features + 3) // 4 * 4
+        self._R, self._z, self._wide = np.zeros((features, wide)), np.zeros((features, outputs)), wide
+        self._X, self._Y, self._x = np.empty((capacity, features)), np.empty((capacity, outputs)), np.zeros(wide)
         self._fade, self._shrink = sqrt(min(forget, 1.0)), 1 / max(forget, 1.0)
         self._gain, self.pending = 1.0, 0
 
@@ -158,13 +160,14 @@ cdef class RowsRLS(Rows):
 
         `gain` is the weight of the row before the next one, see WeightSchedule.
         """
-        cdef Py_ssize_t d = self.features, c = self.outputs
+        cdef Py_ssize_t d = self.features, c = self.outputs, k
         cdef double *r = <double *>matrix(R, cnp.NPY_DOUBLE, d, d)
         cdef double *t = <double *>matrix(z, cnp.NPY_DOUBLE, d, c)
         if self.pending != rows:
             return False
         old = self._state  # (freed only when everything is in place)
-        memcpy(&self._R[0, 0], r, d * d * sizeof(double))
+        for k in range(d):
+            memcpy(&self._R[k, k], r + k * d + k, (d - k) * sizeof(double))
         memcpy(&self._z[0, 0], t, d * c * sizeof(double))
         self._gain, self._state, self.pending = gain, state, 0
         return True
@@ -208,8 +211,8 @@ cdef class RowsRLS(Rows):
         for k in range(d):  # Rᵀs = x, along the rows of R
             s = t[k] / self._R[k, k]
             axpy(c, s, &self._z[k, 0], &self._answer[0])  # zᵀs
-            if k + 1 < d:
-                axpy(d - k - 1, -s, &self._R[k, k + 1], t + k + 1)
+            j = k // 4 * 4
+            axpy(self._wide - j, -s, &self._R[k, j], t + j)
         for j in range(c):
             if not isfinite(self._answer[j]):
                 self.overflowed()
@@ -235,7 +238,7 @@ cdef class RowsRLS(Rows):
         cdef Py_ssize_t d = self.features, c = self.outputs, j, k
         cdef double *x = &self._x[0]
         cdef double *t = &self._target[0]
-        cdef double g, p = self._fade, own, r, cos, share, left = 1
+        cdef double g, p = self._fade, own, square, r, inverse, cos, share, kept, left = 1
         cdef double by[4]  # row ← by₀ row + by₁ x,  x ← by₂ x − by₃ row
         while self.full():
             self.fold()
@@ -246,15 +249,24 @@ cdef class RowsRLS(Rows):
         g = self._gain = self._gain * self._shrink
         for k in range(d):
             own = p * self._R[k, k]
-            r = sqrt(own * own + g * x[k] * x[k])
-            if r == 0:
-                by[0], by[1], by[2], by[3] = p, 0, 1, 0
-            else:
+            square = own * own + g * x[k] * x[k]
+            r = sqrt(square)
+            if square > SMALLEST:
+                inverse = r * (1 / square)  # (1/r, and the division need not wait for the root)
+                cos, share = own * inverse, x[k] * inverse
+                by[0], by[1], by[2], by[3] = p * cos, g * share, cos, p * share
+            elif r > 0:
                 cos, share = own / r, x[k] / r
                 by[0], by[1], by[2], by[3] = p * cos, g * share, cos, p * share
+            else:
+                by[0], by[1], by[2], by[3] = p, 0, 1, 0
+            rotate_one(k // 4 * 4, self._wide, &self._R[k, 0], x, by)
             self._R[k, k] = r
-            rotate_one(k + 1, d, &self._R[k, 0], x, by)
-            rotate_one(0, c, &self._z[k, 0], t, by)
+            if c == 1:
+                kept = self._z[k, 0]
+                self._z[k, 0], t[0] = by[0] * kept + by[1] * t[0], by[2] * t[0] - by[3] * kept
+            else:
+                rotate_one(0, c, &self._z[k, 0], t, by)
             left *= by[2]
         for j in range(c):
             self._answer[j] = t[j] / left
