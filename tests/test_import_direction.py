@@ -26,6 +26,7 @@ ROOMS = [
     "report",
     "store",
     "laws",
+    "compat",
     "scale",
     "cli",
 ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from remanence import moved as _moved
 
 if TYPE_CHECKING:
-    from remanence import certificates, deep, evaluation, kalman, streams
+    from remanence import certificates, compat, deep, evaluation, kalman, streams
     from remanence.certificates import certify
     from remanence.errors import FileError, InputError, MissingDependency, NumericalError
     from remanence.estimators import (
@@ -64,6 +64,7 @@ _HOMES = {
 }
 _MODULES = {
     "certificates": "remanence.certificates",
+    "compat": "remanence.compat",
     "deep": "remanence.deep",
     "evaluation": "remanence.evaluation",
     "kalman": "remanence.kalman",
@@ -97,6 +98,7 @@ __all__ = [
     "certificates",
     "certify",
     "check_method",
+    "compat",
     "deep",
     "evaluate",
     "evaluation",

@@ -22,6 +22,7 @@ from remanence.errors import InputError, NumericalError
 from remanence.memory.lost import ROUNDING, after_removal
 from remanence.memory.lost import merged as lost_by_both
 from remanence.parallel.blas_threads import one_thread
+from remanence.validation import check_count
 
 
 @cache
@@ -158,6 +159,15 @@ class Root:
         target, rest = take_outputs(self.target, sources), take_outputs(self.rest[None], sources)[0]
         return Root(self.factor, np.asfortranarray(target), rest, lost=lost)
 
+    def with_features(self, features: int) -> "Root":
+        """With more features behind those it has, all zero so far."""
+        d, lost = len(self.factor), self.lost
+        factor = np.zeros((features, features), self.dtype, order="F")
+        factor[:d, :d] = self.factor
+        if lost is not None:
+            lost = np.concatenate([lost[:d], np.zeros(features - d), lost[d:]])
+        return Root(factor, np.asfortranarray(add_rows(self.target, features)), self.rest, lost=lost)
+
     def energies(self) -> Array:
         """(d + c,) The sums of squares of every feature and every target over the rows, in float64."""
         return np.append(sums_of_squares(self.factor), sums_of_squares(self.target) + self.rest)
@@ -189,6 +199,13 @@ def take_outputs(columns: Array, sources: Array) -> Array:
     taken = columns[:, sources]
     taken[:, np.asarray(sources) < 0] = 0
     return taken
+
+
+def add_rows(weights: Array, features: int) -> Array:
+    """Weights (d, c) with rows of zeros added, for features that have been zero so far."""
+    if check_count(features, "features") < len(weights):
+        raise InputError(f"expected at least the {len(weights)} features that were learned, got {features}")
+    return np.concatenate([weights, np.zeros((features - len(weights), weights.shape[1]), weights.dtype)])
 
 
 def empty(features: int, outputs: int, dtype: DTypeLike = np.float64) -> Root:

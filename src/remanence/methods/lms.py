@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from remanence.arrays import Array, read_only
 from remanence.errors import InputError
 from remanence.kernels.filters import lms_walk
-from remanence.memory.root import take_outputs
+from remanence.memory.root import add_rows, take_outputs
 from remanence.methods.live.generic import Live
 from remanence.methods.protocol import Method
 from remanence.methods.step_sizes import check_step, resolve
@@ -95,6 +95,10 @@ class LMS(Method[LMSState]):
 
     def with_outputs(self, state: LMSState, sources: Array) -> LMSState:
         return LMSState(take_outputs(state.W, sources), state.count)
+
+    def with_features(self, state: LMSState, features: int) -> LMSState:
+        """The state with more features, which have been zero so far and start with weight zero."""
+        return LMSState(add_rows(state.W, features), state.count)
 
     def live_from(self, state: LMSState) -> Live[LMSState]:
         if not isinstance(self.step, float) or state.W.dtype != np.float64:

@@ -20,7 +20,7 @@ from remanence.memory import lost
 from remanence.memory import root as roots
 from remanence.memory.forgetting import WeightSchedule
 from remanence.memory.posterior import RENEWAL
-from remanence.memory.root import Root, sums_of_squares
+from remanence.memory.root import Root, add_rows, sums_of_squares
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.live.generic import Live
 from remanence.methods.precision import check_loss
@@ -268,6 +268,12 @@ class RLS(SoftMethod[RLSState | ExactState]):
 
     def with_outputs(self, state: RLSState | ExactState, sources: Array) -> RLSState | ExactState:
         return state.with_outputs(self._schedule, sources)
+
+    def with_features(self, state: RLSState | ExactState, features: int) -> RLSState:
+        """The state with more features, which have been zero so far: as if it had been learned with them."""
+        state = state.as_least_squares("with_features")
+        data, start = self.data(state).with_features(features), add_rows(state.start, features)
+        return RLSState.from_data(self._schedule, data, start, state.count, state.ridge, state.unpenalized)
 
     # Helpers
 
