@@ -55,7 +55,7 @@ class Regressor(base.Regressor):  # type: ignore[misc]
         y : float
             The target.
         """
-        method = self.method or RLS()
+        method: Any = self.method or RLS()
         columns, first = dict(self._columns), int(self.intercept)
         for name in x:
             columns.setdefault(name, len(columns) + first)
