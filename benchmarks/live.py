@@ -159,56 +159,154 @@ def live(effort: Effort) -> tuple[Row, ...]:
     )
 
 
+def _filtered(live: Any, rows: list[Array], targets: list[float]) -> Array:
+    """The predictions of a live filter, each made before its row was learned."""
+    answers = np.empty(len(rows))
+    for i, (x, y) in enumerate(zip(rows, targets, strict=True)):
+        answers[i] = live.predict(x)
+        live.learn(x, y)
+    return answers
+
+
 def river(effort: Effort) -> tuple[Row, ...]:
     """river's LinearRegression by plain SGD is raw LMS with step 2·lr (its squared loss has no ½); rows are dicts."""
     linear_model, optim = peer("river.linear_model"), peer("river.optim")
-    d, n = effort.features(64), effort.rows(2_000)
+    d, n = effort.features(64), effort.rows(4_000)
     X, Y = linear_rows(n, d)
     step = 0.5 / d
-    method, exact = rm.LMS(step=step, normalized=False), rm.RLS()
-    rows = [dict(enumerate(x)) for x in X.tolist()]  # made beforehand: a user of river has them
-    aims = Y[:, 0].tolist()
+    lms, rls = rm.LMS(step=step, normalized=False), rm.RLS()
+    dicts = [dict(enumerate(x)) for x in X.tolist()]  # made beforehand: a user of river has them
+    rows, targets = list(X), Y[:, 0].tolist()
 
     def lived() -> Array:
         model = linear_model.LinearRegression(optimizer=optim.SGD(step / 2), intercept_lr=0.0)
         answers = np.empty(n)
         for i in range(n):
-            answers[i] = model.predict_one(rows[i])
-            model.learn_one(rows[i], aims[i])
+            answers[i] = model.predict_one(dicts[i])
+            model.learn_one(dicts[i], targets[i])
         return answers
 
     found = measure(
         {
-            "ours": lambda: _lived(method, method.init(d, 1), X, Y),
+            "lms": lambda: _filtered(lms.live(d), rows, targets),
             "river": lived,
-            "exact": lambda: _lived(exact, exact.init(d, 1), X, Y),
+            "rls": lambda: _filtered(rls.live(d), rows, targets),
+            "adapter": lambda: _adapted(dicts, targets),
         },
         effort,
     )
-    name, job = "river LinearRegression, predict_one and learn_one", f"predict and update each row, d = {d}, {n} rows"
-    same = agree(found.results["ours"][0], found.results["river"], 1e-9, "LMS and river")
+    name, job = "river LinearRegression, predict_one and learn_one", f"predict and learn each row, d = {d}, {n} rows"
+    same = agree(found.results["lms"], found.results["river"], 1e-9, "LMS and river")
+    errors = rls.track(rls.init(d, 1), X, Y)[1]
+    exact = agree(Y[:, 0] - found.results["rls"], errors, 1e-9, "live and track")
+    note = "exact least squares beside a gradient step"
+    sides = {
+        "lms": ("live-river", "LMS(normalized=False).live", 15, {"predictions apart": same}, ""),
+        "rls": ("live-river-rls", "RLS().live", 3, {"errors from track": exact}, note),
+        "adapter": ("live-river-adapter", "compat.river.Regressor(RLS()), on dictionaries,", None, {}, note),
+    }
+    return tuple(
+        Row(
+            title,
+            f"{what} {job}",
+            found.best(side, n),
+            name,
+            found.best("river", n),
+            Goal("at least", bound),
+            accuracy=accuracy,
+            note=remark,
+            rounds=found.pairs(side, "river", n, n),
+        )
+        for side, (title, what, bound, accuracy, remark) in sides.items()
+    )
+
+
+def _adapted(dicts: list[dict[int, float]], targets: list[float]) -> None:
+    model = rm.compat.river.Regressor(rm.RLS(), intercept=False)
+    for x, y in zip(dicts, targets, strict=True):
+        model.predict_one(x)
+        model.learn_one(x, y)
+
+
+def padasip(effort: Effort) -> tuple[Row, ...]:
+    """padasip's filters one row at a time, `predict` and `adapt`; NLMS is LMS but for the eps beside ‖x‖²."""
+    filters = peer("padasip.filters")
+    d, n, m = effort.features(64), effort.rows(4_000), effort.rows(1_000)
+    X, Y = linear_rows(n, d)
+    rows, targets = list(X), Y[:, 0].tolist()
+    rls, lms = rm.RLS(ridge=10.0, forget=0.99), rm.LMS(step=0.5)  # (their R begins as 0.1⁻¹ of the identity)
+
+    def adapted(make: Callable[[], Any], count: int) -> Array:
+        model, answers = make(), np.empty(count)
+        for i in range(count):
+            answers[i] = model.predict(rows[i])
+            model.adapt(targets[i], rows[i])
+        return answers
+
+    found = measure(
+        {
+            "rls": lambda: _filtered(rls.live(d), rows, targets),
+            "their rls": lambda: adapted(lambda: filters.FilterRLS(d, mu=0.99, eps=0.1, w="zeros"), m),
+            "lms": lambda: _filtered(lms.live(d), rows, targets),
+            "their lms": lambda: adapted(lambda: filters.FilterNLMS(d, mu=0.5, eps=1e-300, w="zeros"), n),
+        },
+        effort,
+    )
+    job = f"predict and learn each row, d = {d}, {n} rows"
+    apart = agree(found.results["lms"], found.results["their lms"], 1e-9, "LMS and padasip")
     return (
         Row(
-            "live-river",
-            f"LMS(normalized=False), {job}",
-            found.best("ours", n),
-            name,
-            found.best("river", n),
-            Goal("at least"),
-            accuracy={"predictions apart": same},
-            rounds=found.pairs("ours", "river", n, n),
+            "live-padasip-rls",
+            f"RLS(forget=0.99).live {job}",
+            found.best("rls", n),
+            f"padasip FilterRLS(mu=0.99), predict and adapt, {m} rows",
+            found.best("their rls", m),
+            Goal("at least", 15),
+            rounds=found.pairs("rls", "their rls", n, m),
         ),
         Row(
-            "live-river-rls",
-            f"RLS(), {job}",
-            found.best("exact", n),
-            name,
-            found.best("river", n),
-            Goal("at least"),
-            note="exact least squares beside a gradient step",
-            rounds=found.pairs("exact", "river", n, n),
+            "live-padasip-lms",
+            f"LMS(step=0.5).live {job}",
+            found.best("lms", n),
+            "padasip FilterNLMS, predict and adapt",
+            found.best("their lms", n),
+            Goal("at least", 10),
+            accuracy={"predictions apart": apart},
+            rounds=found.pairs("lms", "their lms", n, n),
         ),
     )
 
 
-BENCHMARKS: dict[str, Benchmark] = {"live-scaling": scaling, "live": live, "live-river": river}
+def latency(effort: Effort) -> tuple[Row, ...]:
+    """How evenly the calls of a live filter cost: the slowest of a thousand beside the median, in processor time."""
+    from time import thread_time_ns
+
+    d, n = effort.features(64), effort.rows(40_000, least=64)
+    X, Y = linear_rows(n, d)
+    rows, targets = list(X), Y[:, 0].tolist()
+    live, spent = rm.RLS(forget=0.99).live(d), np.empty(n)
+    for i, (x, y) in enumerate(zip(rows, targets, strict=True)):
+        begin = thread_time_ns()
+        live.predict(x)
+        live.learn(x, y)
+        spent[i] = (thread_time_ns() - begin) * 1e-9
+    return (
+        Row(
+            "live-latency",
+            f"RLS(forget=0.99).live predict and learn each row, d = {d}, {n} rows: the 99.9th percentile of the calls",
+            float(np.quantile(spent, 0.999)),
+            "their median",
+            float(np.median(spent)),
+            Goal("at most", 5),
+            unit="seconds a call",
+        ),
+    )
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "live-scaling": scaling,
+    "live": live,
+    "live-river": river,
+    "live-padasip": padasip,
+    "live-latency": latency,
+}

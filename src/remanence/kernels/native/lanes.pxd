@@ -17,8 +17,8 @@ cdef extern from "lanes.h" nogil:
         Py_ssize_t j, Py_ssize_t n, double *row, double *x, double *u, const double *a, const double *b)
     void rotate_two_s(Py_ssize_t j, Py_ssize_t n, float *row, float *x, float *u, const float *a, const float *b)
 
-    void rotate_one_d(Py_ssize_t j, Py_ssize_t n, double *row, double *x, const double *a)
-    void rotate_one_s(Py_ssize_t j, Py_ssize_t n, float *row, float *x, const float *a)
+    void update_row_d(Py_ssize_t j, Py_ssize_t n, double a, double b, double s, double *row, double *t)
+    void update_row_s(Py_ssize_t j, Py_ssize_t n, float a, float b, float s, float *row, float *t)
 
 
 cdef inline floating dot(Py_ssize_t n, const floating *x, const floating *y) noexcept nogil:
@@ -77,11 +77,11 @@ cdef inline void rotate_two(
         rotate_two_s(j, n, row, x, u, a, b)
 
 
-cdef inline void rotate_one(
-    Py_ssize_t j, Py_ssize_t n, floating *row, floating *x, const floating *a
+cdef inline void update_row(
+    Py_ssize_t j, Py_ssize_t n, floating a, floating b, floating s, floating *row, floating *t
 ) noexcept nogil:
-    """Rotate entries j, …, n−1 of a row with those of x."""
+    """row ← a row + b t,  t ← t − s row, entries j, …, n−1."""
     if floating is double:
-        rotate_one_d(j, n, row, x, a)
+        update_row_d(j, n, a, b, s, row, t)
     else:
-        rotate_one_s(j, n, row, x, a)
+        update_row_s(j, n, a, b, s, row, t)

@@ -144,16 +144,15 @@ static inline void NAME(rotate_two)(ptrdiff_t j, ptrdiff_t n, REAL *__restrict r
 }
 #undef ROTATE
 
-/* One of them: x ← a₃x − a₄row,  row ← a₁row + a₂x */
+/* row ← a row + b t,  t ← t − s row, both from the old values, entries j, …, n−1 */
 #define ROTATE(Number, at)                                                                                             \
     do {                                                                                                               \
-        const Number old = at(row), first = at(x);                                                                     \
-        at(x) = a3 * first - a4 * old;                                                                                 \
-        at(row) = a1 * old + a2 * first;                                                                               \
+        const Number old = at(row), left = at(t);                                                                      \
+        at(t) = left - s * old;                                                                                        \
+        at(row) = a * old + b * left;                                                                                  \
     } while (0)
-static inline void NAME(rotate_one)(ptrdiff_t j, ptrdiff_t n, REAL *__restrict row, REAL *__restrict x,
-                                    const REAL *__restrict a) {
-    const REAL a1 = a[0], a2 = a[1], a3 = a[2], a4 = a[3];
+static inline void NAME(update_row)(ptrdiff_t j, ptrdiff_t n, REAL a, REAL b, REAL s, REAL *__restrict row,
+                                    REAL *__restrict t) {
     for (; j % WIDTH && j < n; ++j) ROTATE(REAL, ONE);
 #if defined(__GNUC__)
     for (; j + WIDTH <= n; j += WIDTH) ROTATE(VECTOR, SOME);

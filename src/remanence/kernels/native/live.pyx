@@ -1,8 +1,12 @@
 """One row at a time, in float64: what LMS and RLS do to their weights, without a Python call per number.
 
     e = y − Wᵀx        W ← W + γ x e / ‖x‖²                                     (L1)   methods/lms.py
-    rotate [√g xᵀ, √g yᵀ] into [R z];  e = α / Π cₖ                        (T1, T2)   memory/tracking.py
     Wᵀx = zᵀs,  Rᵀs = x                                                         (R3)   memory/root.py
+    qₖ = 1 + g (s₁² + … + sₖ²),   hₖ = √qₖ                                      (V1)
+    Rₖ ← (hₖ₋₁/hₖ) Rₖ + (g sₖ/(hₖ₋₁hₖ)) t,   t ← t − sₖ Rₖ,   t = x at first    (V2)
+
+(V2) are the rotations (T2) of memory/tracking.py: x there is t/hₖ₋₁ here, and the cosines are hₖ₋₁/hₖ. They follow from
+s alone, so that no row of R has to wait for the square root of the row above it.
 
 The classes are the fast half of methods/live.py, whose classes inherit from them. A call holds the interpreter lock from
 its first to its last write, so that another thread sees the filter before a row or after it, never in between.
@@ -13,7 +17,7 @@ from libc.math cimport isfinite, sqrt
 from libc.string cimport memcpy
 
 from checked cimport matrix
-from lanes cimport axpy, dot, rotate_one
+from lanes cimport axpy, dot, update_row
 
 import numpy as np
 
@@ -143,6 +147,7 @@ cdef class RowsRLS(Rows):
     cdef double[:, ::1] _R  # (d, wide), upper triangular; rotated in whole vectors, so what is left of the diagonal is noise
     cdef double[:, ::1] _z, _X, _Y
     cdef double[::1] _x  # (wide,)
+    cdef double[::1] _inverse  # (d,) 1/(√β Rₖₖ)
     cdef Py_ssize_t _wide
     cdef double _fade, _shrink, _gain
     cdef object _state
@@ -152,6 +157,7 @@ cdef class RowsRLS(Rows):
         cdef Py_ssize_t features = self.features, outputs = self.outputs, wide = (self.features + 3) // 4 * 4
         self._R, self._z, self._wide = np.zeros((features, wide)), np.zeros((features, outputs)), wide
         self._X, self._Y, self._x = np.empty((capacity, features)), np.empty((capacity, outputs)), np.zeros(wide)
+        self._inverse = np.empty(features)
         self._fade, self._shrink = sqrt(min(forget, 1.0)), 1 / max(forget, 1.0)
         self._gain, self.pending = 1.0, 0
 
@@ -168,6 +174,7 @@ cdef class RowsRLS(Rows):
         old = self._state  # (freed only when everything is in place)
         for k in range(d):
             memcpy(&self._R[k, k], r + k * d + k, (d - k) * sizeof(double))
+            self._inverse[k] = 1 / (self._fade * self._R[k, k])
         memcpy(&self._z[0, 0], t, d * c * sizeof(double))
         self._gain, self._state, self.pending = gain, state, 0
         return True
@@ -209,7 +216,7 @@ cdef class RowsRLS(Rows):
         memcpy(t, cnp.PyArray_DATA(row), d * sizeof(double))
         self._answer[:] = 0
         for k in range(d):  # Rᵀs = x, along the rows of R
-            s = t[k] / self._R[k, k]
+            s = t[k] * self._fade * self._inverse[k]
             axpy(c, s, &self._z[k, 0], &self._answer[0])  # zᵀs
             j = k // 4 * 4
             axpy(self._wide - j, -s, &self._R[k, j], t + j)
@@ -234,41 +241,26 @@ cdef class RowsRLS(Rows):
         return self._out(self._target), self._out(self._answer)
 
     cdef int _learn(self, cnp.ndarray row, y) except -1:
-        """(T1, T2); the errors go to self._answer."""
+        """(V1, V2) for [R z] and [x y]; the errors go to self._answer."""
         cdef Py_ssize_t d = self.features, c = self.outputs, j, k
-        cdef double *x = &self._x[0]
-        cdef double *t = &self._target[0]
-        cdef double g, p = self._fade, own, square, r, inverse, cos, share, kept, left = 1
-        cdef double by[4]  # row ← by₀ row + by₁ x,  x ← by₂ x − by₃ row
+        cdef double *t = &self._x[0]
+        cdef double *u = &self._answer[0]
+        cdef double g, p = self._fade, s, q = 1, h = 1, above
         while self.full():
             self.fold()
         self._aim(y)  # (after fold, which may let another thread predict)
         memcpy(&self._X[self.pending, 0], cnp.PyArray_DATA(row), d * sizeof(double))
-        memcpy(&self._Y[self.pending, 0], t, c * sizeof(double))
-        memcpy(x, cnp.PyArray_DATA(row), d * sizeof(double))
+        memcpy(&self._Y[self.pending, 0], &self._target[0], c * sizeof(double))
+        memcpy(t, cnp.PyArray_DATA(row), d * sizeof(double))
+        memcpy(u, &self._target[0], c * sizeof(double))
         g = self._gain = self._gain * self._shrink
         for k in range(d):
-            own = p * self._R[k, k]
-            square = own * own + g * x[k] * x[k]
-            r = sqrt(square)
-            if square > SMALLEST:
-                inverse = r * (1 / square)  # (1/r, and the division need not wait for the root)
-                cos, share = own * inverse, x[k] * inverse
-                by[0], by[1], by[2], by[3] = p * cos, g * share, cos, p * share
-            elif r > 0:
-                cos, share = own / r, x[k] / r
-                by[0], by[1], by[2], by[3] = p * cos, g * share, cos, p * share
-            else:
-                by[0], by[1], by[2], by[3] = p, 0, 1, 0
-            rotate_one(k // 4 * 4, self._wide, &self._R[k, 0], x, by)
-            self._R[k, k] = r
-            if c == 1:
-                kept = self._z[k, 0]
-                self._z[k, 0], t[0] = by[0] * kept + by[1] * t[0], by[2] * t[0] - by[3] * kept
-            else:
-                rotate_one(0, c, &self._z[k, 0], t, by)
-            left *= by[2]
-        for j in range(c):
-            self._answer[j] = t[j] / left
+            s = t[k] * self._inverse[k]  # (R faded: s/p)
+            q += g * s * s
+            above, h = h, sqrt(q)
+            j = k // 4 * 4
+            update_row(j, self._wide, p * above / h, g * s / (above * h), p * s, &self._R[k, 0], t)
+            update_row(0, c, p * above / h, g * s / (above * h), p * s, &self._z[k, 0], u)
+            self._inverse[k] = 1 / (p * self._R[k, k])
         self.pending += 1
         return 0
