@@ -34,6 +34,7 @@ PUBLIC = [
     "certificates",
     "certify",
     "check_method",
+    "compat",
     "deep",
     "evaluate",
     "evaluation",
@@ -65,6 +66,8 @@ CALLS = {
     "weights": ["state"],
     "predict": ["state", "X"],
     "with_outputs": ["state", "sources"],
+    "live": ["features", "outputs", "start", "dtype"],
+    "live_from": ["state"],
 }
 CALLS_OF_RLS = {
     "init": ["features", "outputs", "start", "dtype", "free"],
@@ -75,6 +78,7 @@ CALLS_OF_RLS = {
     "loss": ["state"],
     "evidence": ["state"],
     "with_ridge": ["state", "ridge"],
+    "with_features": ["state", "features"],
 }
 
 

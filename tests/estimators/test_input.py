@@ -130,10 +130,10 @@ def test_many_distinct_labels_are_no_reason_to_warn():
 def test_features_that_take_text_are_named_as_the_problem():
     table = pandas.DataFrame({"n": range(12), "t": ["hi", "ho", "ha"] * 4})
     encoder = ColumnTransformer([("n", StandardScaler(), ["n"]), ("t", OneHotEncoder(), ["t"])]).fit(table)
-    with pytest.raises(rm.InputError, match=r"transform them first and teach the result"):
+    with pytest.raises(rm.InputError, match=r"transform them first and learn the result"):
         rm.ContinualClassifier(features=encoder).fit(table, LABELS)
     words = ["one two", "two three", "three one"] * 4
-    with pytest.raises(rm.InputError, match=r"transform them first and teach the result"):
+    with pytest.raises(rm.InputError, match=r"transform them first and learn the result"):
         rm.ContinualClassifier(features=TfidfVectorizer().fit(words)).fit(words, LABELS)
 
 
