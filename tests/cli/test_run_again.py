@@ -92,7 +92,7 @@ def test_a_part_that_is_damaged_is_learned_anew(folder, capsys):
     before = matrices(folder)
     (folder / "learned" / "rls-0.json").write_text('{"matrix": ')
     code, out, _ = call(capsys, "run", *QUICK, "--out", folder)
-    assert code == 0 and "2 of 3 were learned before" in out
+    assert code == 0 and "2 of 3 results were reused" in out
     for name, found in matrices(folder).items():
         np.testing.assert_array_equal(found, before[name])
 
@@ -138,4 +138,4 @@ def test_what_is_no_run_is_refused(capsys, tmp_path, monkeypatch, arguments, sai
 def test_one_run_is_no_comparison(folder, capsys, tmp_path):
     call(capsys, "run", *QUICK, "--out", folder)
     code, _, err = call(capsys, "compare", folder, folder, "--out", tmp_path / "both")
-    assert code == 2 and "two runs" in err and not (tmp_path / "both").exists()
+    assert code == 2 and "two different runs" in err and not (tmp_path / "both").exists()
