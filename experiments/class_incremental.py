@@ -54,7 +54,7 @@ def make(quick: bool, folder: Path) -> Card:
     with progress_bar("Class-incremental learning", sum(len(s.tasks) * 5 + 1 for s in settings)) as advance:
         for setting in settings:
             X, y, X_test, y_test = _rows(setting, folder)
-            features = rm.RandomFeatures(setting.width, seed=0) if setting.width else None
+            features = rm.RandomFeatures(setting.width, seed=0, scale=1.0) if setting.width else None
             joint = _joint(features, X, y, X_test)
             advance(1)
             for tasks in setting.tasks:
@@ -72,7 +72,7 @@ def make(quick: bool, folder: Path) -> Card:
         "rows; where fewer than 60 000 training rows are used, they are the first ones of the file",
         settings={
             "Classifier": f"ContinualClassifier(RLS(ridge={RIDGE:g})), one partial_fit per task, float64 and float32",
-            "Random features": "RandomFeatures(5000, seed=0), relu",
+            "Random features": "RandomFeatures(5000, seed=0, scale=1), relu",
             "Baselines": "Finetune(epochs=10), Replay(memory=500, epochs=10), NearestMean(), all on the same features",
         },
         reference="the joint ridge fit on all rows, computed independently of this library (refined); "

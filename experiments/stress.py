@@ -67,7 +67,7 @@ def make(quick: bool, folder: Path) -> Card:
             1e-3,
             advance,
         )
-        plain = rm.RandomFeatures(wide, seed=0).fit(X[:1] / 255.0)
+        plain = rm.RandomFeatures(wide, seed=0, scale=1.0).fit(X[:1] / 255.0)
         second, more = _compared(
             f"B. {few} rows in class order for {wide} random features, ridge 1e-2",
             (plain.transform(X[few_order] / 255.0), y[few_order], plain.transform(X_test / 255.0), y_test),
@@ -85,7 +85,7 @@ def make(quick: bool, folder: Path) -> Card:
         settings={
             "Unscaled features (A, C)": "relu(x B + b), B and b ~ N(0, 1), x = pixels/255: "
             f"RandomFeatures({width}, seed=0, scale=28)",
-            "Features (B)": f"RandomFeatures({wide}, seed=0)",
+            "Features (B)": f"RandomFeatures({wide}, seed=0, scale=1)",
             "Classifier": "ContinualClassifier(RLS(ridge), fit_intercept=False), one partial_fit a class",
             "Explicit inverse": "Woodbury updates of (λI + XᵀX)⁻¹; made symmetric: P ← (P + Pᵀ)/2 after each",
         },

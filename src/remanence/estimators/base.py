@@ -219,8 +219,12 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"expected a model with the same features, intercept, precision and method {mine}, got {theirs}"
             )
-        if getattr(self, "features_fingerprint_", None) != getattr(other, "features_fingerprint_", None):
-            raise InputError("expected a model taught through the same frozen features, got another encoder")
+        ours, others = (getattr(e, "features_fingerprint_", None) for e in (self, other))
+        if ours != others:
+            raise InputError(
+                f"expected a model taught through the same frozen features, {ours}, got another encoder, {others}; "
+                f"to share an automatic scale, fit the features once and pass them to all models"
+            )
         return other
 
     def __sklearn_is_fitted__(self) -> bool:

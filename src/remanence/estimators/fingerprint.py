@@ -25,6 +25,11 @@ def fingerprint(transformer: Any) -> str:
     return short(digest)
 
 
+def stands_for(identity: str, known: str) -> bool:
+    """Whether features of fingerprint `identity` are the known ones; random ones without a scale take the known one."""
+    return identity == known or (identity.startswith("random:") and identity == f"{known.rpartition(':')[0]}:auto")
+
+
 def _add(digest: Any, value: Any, above: tuple[int, ...]) -> None:
     """Add a value with all it consists of; what contains itself is entered once."""
     digest.update(f"<{type(value).__qualname__}>".encode())

@@ -11,7 +11,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.estimators.fingerprint import fingerprint
+from remanence.estimators.fingerprint import fingerprint, stands_for
 from remanence.estimators.one_value import OneValue
 from remanence.estimators.settings import check_bool, check_method, check_word
 from remanence.methods import RLS
@@ -74,10 +74,10 @@ class LinearPredictor(OneValue):
 
         identity = fingerprint(self.features)
         if reset:
-            drawn = isinstance(self.features, RandomFeatures)  # needs no data, only their width
-            self.features_ = clone(self.features).fit(X) if drawn else self.features
-            self.features_fingerprint_ = identity
-        elif identity != self.features_fingerprint_:
+            to_fit = isinstance(self.features, RandomFeatures) and not self.features.has_scale()
+            self.features_ = clone(self.features).fit(X) if to_fit else self.features
+            self.features_fingerprint_ = fingerprint(self.features_)
+        elif not stands_for(identity, self.features_fingerprint_):
             raise InputError(
                 f"expected features from the encoder this model was taught with ({self.features_fingerprint_}), "
                 f"got another one ({identity}); set `features` back, or fit anew"

@@ -1,6 +1,11 @@
 """Random features: a wide nonlinear layer with random weights, which needs no training and no storage.
 
-φ(x) = a(x B + b),   B ~ N(0, 1/d), b ~ N(0, 1), both drawn anew from the seed                (RF)
+    φ(x) = a(s x B + b),   B ~ N(0, 1/d), b ~ N(0, 1), both drawn anew from the seed                          (RF)
+    s = 2^round(log₂(m √d / σ)),   σ² = ½ median ‖xᵢ − xⱼ‖² over pairs of rows of the first block             (S)
+
+The scale s weighs the rows against the random bias b, which is of size 1 whatever the rows are. With (S) the inputs of
+the activation vary by about m between rows, m of MARGIN. A power of two says little about the rows it came from, and
+two blocks of the same data nearly always lead to the same one.
 """
 
 from typing import Any, Self
@@ -19,12 +24,15 @@ _ACTIVATIONS = {
     "relu": lambda H: np.maximum(H, 0, out=H),
     "tanh": lambda H: np.tanh(H, out=H),
     "cos": lambda H: np.cos(H, out=H),
+    "fourier": lambda H: np.cos(H, out=H),  # the bias is uniform in [0, 2π)
     "identity": lambda H: H,
 }
+MARGIN = {"relu": 1.4, "tanh": 0.7, "cos": 0.7, "fourier": 0.7, "identity": 1.0}  # m: best within a factor of two
+ENOUGH = 1024  # rows of the first block that (S) looks at, evenly spaced
 
 
 class RandomFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[misc]
-    """Random nonlinear features of the rows, determined by their width, seed and activation alone.
+    """Random nonlinear features of the rows, determined by their width, seed, activation and scale alone.
 
     Parameters
     ----------
@@ -32,9 +40,12 @@ class RandomFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore
         The number of features.
     seed : int
         Seed of the random weights.
-    activation : "relu", "tanh", "cos" or "identity"
-    scale : float
-        Factor of the weights; a larger one makes "tanh" and "cos" more nonlinear.
+    activation : "relu", "tanh", "cos", "fourier" or "identity"
+        "fourier" is "cos" with a bias that is uniform in [0, 2π), as for the Gaussian kernel.
+    scale : "auto" or float
+        Factor of the weights, in proportion to the random bias; a larger one makes "tanh" and "cos" more nonlinear.
+        "auto" sets it from the spread of the rows that `fit` is given, for an estimator those of its first call, and
+        it stays: `scale_`. Models that are merged need the same one: pass a number, or features fitted before.
 
     Examples
     --------
@@ -42,6 +53,9 @@ class RandomFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore
     >>> import remanence as rm
     >>> rm.RandomFeatures(50, seed=1).fit(np.eye(4)).transform(np.eye(4)).shape
     (4, 50)
+    >>> X = np.random.default_rng(0).standard_normal((100, 16))
+    >>> rm.RandomFeatures(50).fit(X).scale_, rm.RandomFeatures(50).fit(X / 1024).scale_
+    (1.0, 1024.0)
     >>> model = rm.ContinualClassifier(features=rm.RandomFeatures(500))
 
     References
@@ -50,20 +64,21 @@ class RandomFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore
     McDonnell et al. (2023), "RanPAC: random projections and pre-trained models for continual learning" ("relu").
     """
 
-    def __init__(self, width: int = 1000, seed: int = 0, activation: str = "relu", scale: float = 1.0) -> None:
+    def __init__(self, width: int = 1000, seed: int = 0, activation: str = "relu", scale: Any = "auto") -> None:
         self.width = width
         self.seed = seed
         self.activation = activation
         self.scale = scale
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Set the number of columns; nothing else is learned."""
+        """Set the number of columns and, where it is "auto", the scale; nothing else is learned."""
         self._check_settings()
         check_container(X)
         draft = self._blank()
         X = as_input_error(validate_data, draft, X, dtype=(np.float64, np.float32))
         size = 8.0 * float(self.width) * X.shape[1]
         check_memory(size, f"{self.width} random features of {X.shape[1]} columns", "use a smaller width")
+        draft.scale_ = _scale_of(X, MARGIN[self.activation]) if self.scale == "auto" else float(self.scale)
         draft._layer()
         return self._hand_over(draft)
 
@@ -71,7 +86,8 @@ class RandomFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore
         check_count(self.width, "width")
         check_count(self.seed, "seed", low=0)
         check_word(self.activation, "activation", tuple(_ACTIVATIONS))
-        check_number(self.scale, "scale", low=-np.inf)
+        if not (isinstance(self.scale, str) and self.scale == "auto"):
+            check_number(self.scale, "scale", low=-np.inf, hint='"auto" sets it from the first rows')
 
     def transform(self, X: Any) -> Array:
         """The features φ(X), (n, width), in the dtype of X."""
@@ -88,23 +104,50 @@ class RandomFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore
 
     def _layer(self) -> tuple[Array, Array]:
         """B and b, generated from the seed when needed: they are never part of a copy or a file."""
-        key = (self.n_features_in_, self.width, self.seed, self.scale)
+        scale, fourier = self._scale(), self.activation == "fourier"
+        key = (self.n_features_in_, self.width, self.seed, scale, fourier)
         drawn: tuple[Any, ...] = getattr(self, "_drawn", (None,))  # read once: another thread may draw as well
         if drawn[0] != key:
             rng = np.random.default_rng(self.seed)
-            B = rng.standard_normal((self.n_features_in_, self.width)) * (self.scale / np.sqrt(self.n_features_in_))
-            self._drawn = drawn = (key, B, rng.standard_normal(self.width))
+            B = rng.standard_normal((self.n_features_in_, self.width)) * (scale / np.sqrt(self.n_features_in_))
+            b = rng.uniform(0, 2 * np.pi, self.width) if fourier else rng.standard_normal(self.width)
+            self._drawn = drawn = (key, B, b)
         return drawn[1], drawn[2]
+
+    def has_scale(self) -> bool:
+        """Whether these features were fitted with scale="auto": an estimator then takes them as they are."""
+        return self.scale == "auto" and hasattr(self, "scale_")
+
+    def _scale(self) -> Any:
+        """The scale in force; "auto" before the first rows."""
+        return getattr(self, "scale_", "auto") if isinstance(self.scale, str) else self.scale
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in super().__getstate__().items() if k != "_drawn"}
 
     def fingerprint(self) -> str:
-        """A text that identifies this layer."""
+        """A text that identifies this layer; where the scale is not set yet, it ends in "auto"."""
         self._check_settings()
-        return f"random:{self.width}:{self.seed}:{self.activation}:{self.scale:g}"
+        scale = self._scale()
+        shown = scale if isinstance(scale, str) else f"{scale:g}"
+        return f"random:{self.width}:{self.seed}:{self.activation}:{shown}"
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """The names random0, random1, …"""
         check_is_fitted(self, "n_features_in_")
         return np.array([f"random{i}" for i in range(self.width)], dtype=object)
+
+
+def _scale_of(X: Array, margin: float) -> float:
+    """The scale (S) for rows like these."""
+    X = X[:: -(-len(X) // ENOUGH)].astype(np.float64)
+    size = float(np.abs(X).max())
+    if not size > 0:
+        return 1.0
+    X /= size  # no square overflows
+    shifts = {len(X) // 2, len(X) // 3} - {0}
+    apart = np.array([np.linalg.norm(X - np.roll(X, k, axis=0), axis=1) for k in shifts]) / np.sqrt(2)
+    apart = apart[apart > 0]
+    spread = np.median(apart if len(apart) else np.linalg.norm(X, axis=1))  # one row, or equal ones: their length
+    exponent = np.log2(margin * np.sqrt(X.shape[1])) - np.log2(spread) - np.log2(size)
+    return float(2.0 ** np.clip(np.round(exponent), -1000, 1000))

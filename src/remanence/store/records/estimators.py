@@ -28,6 +28,18 @@ def _random_to_parts(features: Any) -> dict[str, Any]:
     return {name: value for name, value in _to_parts(features).items() if name != "_drawn"}
 
 
+def _random_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
+    features = _from_parts(cls, parts)
+    features._check_settings()
+    return features
+
+
+def _random_check(parts: PartValues, lengths: Lengths) -> str:
+    if isinstance(parts["scale"], str) and ("n_features_in_" in parts) != ("scale_" in parts):
+        return "expected the scale that was set where it is automatic"
+    return ""
+
+
 def _outside(features: Any) -> bool:
     """Whether these are features that a file cannot hold."""
     return features is not None and type(features).__module__ != f"{ESTIMATORS}.random_features"
@@ -189,10 +201,16 @@ ESTIMATOR_RECORDS = {
     ),
     "RandomFeatures": Record(
         f"{ESTIMATORS}.random_features",
-        {"width": "count 1", "seed": "count", "activation": "choice relu tanh cos identity", "scale": "number"},
+        {
+            "width": "count 1",
+            "seed": "count",
+            "activation": "choice relu tanh cos fourier identity",
+            "scale": "setting",
+        },
         to_parts=_random_to_parts,
-        from_parts=_from_parts,
-        optional=NAMES | {"n_features_in_": "count 1"},
+        from_parts=_random_from_parts,
+        optional=NAMES | {"n_features_in_": "count 1", "scale_": "number"},
+        check=_random_check,
     ),
     "Finetune": Record(
         f"{ESTIMATORS}.baselines",
