@@ -18,7 +18,7 @@ except ImportError:  # pragma: no cover
     raise MissingDependency("rm.compat.river needs river; install it with `pip install river`") from None
 
 
-class Regressor(base.Regressor):  # type: ignore[misc]
+class Regressor(base.Regressor):  # type: ignore[misc, unused-ignore]
     """RLS or LMS behind river's `learn_one` and `predict_one`.
 
     Parameters

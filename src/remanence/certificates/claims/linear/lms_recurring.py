@@ -6,6 +6,7 @@ E_T = (⌊T/2⌋/T) (1 − c) c^{T−1} (‖θ*‖² − y₁²) ≤ ‖θ*‖²
 γ_t = 1, 1/(1 − c), 1, …  ⇒  θ³ = θ*                                   (R3)   Theorem 3
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -94,7 +95,7 @@ def two_recurring_tasks_err_at_most(X: Array, Y: Array, length: int, method: Met
     size = float(np.sum(min_norm(X, Y) ** 2))
     sides = []
     for T in range(2, length + 1):
-        sides.append((float(np.mean((answers[:T] - rows[:T] @ path[T]) ** 2)), size / (np.e * (T - 1))))
+        sides.append((float(np.mean((answers[:T] - rows[:T] @ path[T]) ** 2)), size / (math.e * (T - 1))))
     return tightest(sides, 0.0, f"c = {float(X[0] @ X[1]) ** 2:.3g}")
 
 
