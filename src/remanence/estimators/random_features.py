@@ -1,11 +1,11 @@
 """Random features: a wide nonlinear layer with random weights, which needs no training and no storage.
 
     φ(x) = a(s x B + b),   B ~ N(0, 1/d), b ~ N(0, 1), both drawn anew from the seed                          (RF)
-    s = 2^round(log₂(m √d / σ)),   σ² = ½ median ‖xᵢ − xⱼ‖² over pairs of rows of the first block             (S)
+    s = 2^(k/2) nearest to m √d / σ,   σ² = ½ median ‖xᵢ − xⱼ‖² over pairs of rows of the first block         (S)
 
 The scale s weighs the rows against the random bias b, which is of size 1 whatever the rows are. With (S) the inputs of
-the activation vary by about m between rows, m of MARGIN. A power of two says little about the rows it came from, and
-two blocks of the same data nearly always lead to the same one.
+the activation vary by about m between rows, m of MARGIN. So round a number says little about the rows it came from, and
+two blocks of the same data mostly lead to the same one, of standardised data nearly always.
 """
 
 from typing import Any, Self
@@ -27,7 +27,7 @@ _ACTIVATIONS = {
     "fourier": lambda H: np.cos(H, out=H),  # the bias is uniform in [0, 2π)
     "identity": lambda H: H,
 }
-MARGIN = {"relu": 1.4, "tanh": 0.7, "cos": 0.7, "fourier": 0.7, "identity": 1.0}  # m: best within a factor of two
+MARGIN = {"relu": 2**0.5, "tanh": 0.5**0.5, "cos": 0.5**0.5, "fourier": 0.5**0.5, "identity": 1.0}  # m
 ENOUGH = 1024  # rows of the first block that (S) looks at, evenly spaced
 
 
@@ -54,8 +54,8 @@ class RandomFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore
     >>> rm.RandomFeatures(50, seed=1).fit(np.eye(4)).transform(np.eye(4)).shape
     (4, 50)
     >>> X = np.random.default_rng(0).standard_normal((100, 16))
-    >>> rm.RandomFeatures(50).fit(X).scale_, rm.RandomFeatures(50).fit(X / 1024).scale_
-    (1.0, 1024.0)
+    >>> [round(rm.RandomFeatures(50).fit(rows).scale_, 2) for rows in (X, X / 100)]
+    [1.41, 128.0]
     >>> model = rm.ContinualClassifier(features=rm.RandomFeatures(500))
 
     References
@@ -150,4 +150,5 @@ def _scale_of(X: Array, margin: float) -> float:
     apart = apart[apart > 0]
     spread = np.median(apart if len(apart) else np.linalg.norm(X, axis=1))  # one row, or equal ones: their length
     exponent = np.log2(margin * np.sqrt(X.shape[1])) - np.log2(spread) - np.log2(size)
-    return float(2.0 ** np.clip(np.round(exponent), -1000, 1000))
+    twos, odd = divmod(int(np.clip(np.round(2 * exponent), -2000, 2000)), 2)
+    return float(np.ldexp(np.sqrt(2.0) if odd else 1.0, twos))
