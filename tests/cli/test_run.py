@@ -87,7 +87,7 @@ def test_the_file_says_how_to_run_it_again(results):
 def test_the_run_is_certified(results, done, folder):
     found = {learner["name"]: learner["certificates"] for learner in results["learners"]}
     assert found["rls"][0]["claim"] == "The learner equals joint training on all tasks" and found["rls"][0]["holds"]
-    assert found["finetune"][0]["status"] == "fails" and found["icl"][0]["status"] == "does not apply"
+    assert found["finetune"][0]["status"] == "fails" and found["nearest-mean"][1]["status"] == "does not apply"
     assert len(results["relations"]) > 10 and all(certificate["holds"] for certificate in results["relations"])
     assert "✓ The learner equals joint training on all tasks" in done.stdout
 
@@ -104,7 +104,7 @@ def test_the_pictures_show_something(done, folder, name):
         assert min(picture.size) > 400
         assert len(picture.convert("RGB").getcolors(1 << 24)) > 50
     svg = (folder / f"{name}.svg").read_text(encoding="utf-8")
-    assert "Joint training" in svg and "tasks learned" in svg
+    assert "Ridge retrained" in svg and "tasks learned" in svg
 
 
 def test_the_page_needs_nothing_else(done, folder, results):

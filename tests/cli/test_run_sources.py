@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import shlex
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
+from sklearn.linear_model import RidgeClassifier
 
 import remanence as rm
 from remanence.cli import main
@@ -66,7 +68,7 @@ def test_gaps_are_left_out_and_said(tmp_path, capsys, monkeypatch):
     (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
     monkeypatch.chdir(tmp_path)
     code, out, _ = call(capsys, "run", "--stream", "t.csv", "--label", "kind", *QUICK, "--json")
-    assert code == 0 and "2 rows with missing entries left out." in json.loads(out)["notes"]
+    assert code == 0 and "t.csv: 2 rows with missing entries left out." in json.loads(out)["notes"]
 
 
 @pytest.mark.parametrize(
@@ -84,6 +86,78 @@ def test_a_table_that_cannot_be_meant_is_refused_before_any_work(iris, capsys, m
     monkeypatch.chdir(iris)
     code, out, err = call(capsys, "run", "--stream", "iris.csv", *QUICK, *more)
     assert (code, out) == (2, "") and said in err and not (iris / "runs").exists()
+
+
+@pytest.fixture
+def days(tmp_path, monkeypatch):
+    """Three files with the same columns: two classes, then one of them and a new one, in another order of columns."""
+    rng = np.random.default_rng(0)
+    for day, kinds, columns in (("mon", "ab", "xy"), ("tue", "bc", "yx"), ("wed", "ca", "xy")):
+        rows = [",".join([*columns, "kind"])]
+        for k in range(40):
+            at = {"x": 3.0 * ord(kinds[k % 2]) + rng.standard_normal(), "y": rng.standard_normal()}
+            rows.append(",".join([*(f"{at[c]:.6f}" for c in columns), kinds[k % 2]]))
+        (tmp_path / f"{day}.csv").write_text("\n".join(rows) + "\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("streams", [["*.csv"], ["mon.csv", "tue.csv", "wed.csv"]])
+def test_files_are_tasks(days, capsys, streams):
+    named = [part for name in streams for part in ("--stream", name)]
+    code, out, err = call(capsys, "run", *named, "--label", "kind", *QUICK, "--json", "--out", "r")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["learners"][0]["matrix"]["names"] == ["mon", "tue", "wed"] and found["settings"]["tasks"] == 3
+    assert found["learners"][0]["metrics"]["average_accuracy"] > 0.6
+    assert "a class cannot be predicted" not in " ".join(found["notes"])  # classes come back
+    again = json.loads(call(capsys, *shlex.split(found["command"])[1:], "--out", "r", "--json")[1])
+    assert again["reused"] == 2
+
+
+def test_a_file_is_cut_by_its_own_classes_and_columns_are_found_by_name(days):
+    source = find_source(Asked("mon.csv", label="kind", others=("tue.csv",)))
+    first, second = source.build(0)
+    assert len(first.X) == 30 and len(first.X_test) == 10 and sorted(set(second.Y)) == ["b", "c"]
+    assert second.X[:, 0].min() > 200 > abs(second.X[:, 1]).max()  # x before y, as in the first file
+    other = find_source(Asked("mon.csv", label="kind", others=("tue.csv",))).build(1)[0]
+    assert other.X_test.tolist() != first.X_test.tolist()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--tasks", "2"], "expected no --tasks with 3 files"),
+        (["--order", "random"], "expected no --order with 3 files"),
+        (["--stream", "other.csv"], "'z'"),
+        ([], "--label"),
+    ],
+)
+def test_files_that_cannot_be_tasks_are_refused_before_any_work(days, capsys, more, said):
+    (days / "other.csv").write_text("x,y,z,kind\n1,2,3,a\n")
+    label = ["--label", "kind"] if more else []
+    code, out, err = call(capsys, "run", "--stream", "???.csv", *label, *QUICK, *more)
+    assert (code, out) == (2, "") and said in err and not (days / "runs").exists()
+
+
+def test_settings_and_features_reach_the_learners(iris, capsys, monkeypatch):
+    monkeypatch.chdir(iris)
+    chosen = ["--label", "kind", "--set", "rls.ridge=1e4", "--set", "joint.alpha=10", "--features", "random:20:cos:3"]
+    found = json.loads(call(capsys, "run", "--stream", "iris.csv", *chosen, *QUICK, "--json")[1])
+    X, y = load_iris(return_X_y=True)
+    tasks = rm.streams.split_classes(X, KINDS[y], 3)
+    features = rm.RandomFeatures(20, seed=3, activation="cos").fit(tasks[0].X)
+    shown = [rm.Task(t.name, features.transform(t.X), t.Y, features.transform(t.X_test), t.Y_test) for t in tasks]
+    for learner, expected in zip(
+        found["learners"],
+        (rm.ContinualClassifier(rm.RLS(ridge=1e4)), rm.Joint(RidgeClassifier(alpha=10.0))),
+        strict=True,
+    ):
+        np.testing.assert_allclose(learner["matrix"]["values"], rm.evaluate(expected, shown).values)
+    assert [o["label"] for o in found["learners"]] == ["RLS (ridge=10000.0)", "Ridge retrained (alpha=10.0)"]
+    assert found["settings"]["features"] == "random:20:cos:3" and "20 random features" in found["notes"][0]
+    again = json.loads(call(capsys, *found["command"].split()[1:], "--json")[1])
+    assert again["reused"] == 2 and again["settings"] == found["settings"]
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):

@@ -101,7 +101,7 @@ def run():
             make("finetune", "Fine-tuning", [1.0, 0.0], "floor"),
             make("rls", "RLS", [0.1, 0.1], note="A note with <b> & quotes.", certificates=(HELD, FAILED, UNMET)),
             make("lms", "LMS", [0.9, 0.1]),
-            make("joint", "Joint training", [0.05, 0.05], "ceiling"),
+            make("joint", "Ridge retrained", [0.05, 0.05], "reference"),
         ),
         {"stream": "by hand", "seed": 0},
         "remanence run --stream 'by hand'",
@@ -114,7 +114,7 @@ def run():
 def seeded():
     """Two seeds, whose mean and spread are known."""
     rls = make("rls", "RLS", [[0.1, 0.1], [0.3, 0.1]])
-    return Run((rls, make("joint", "Joint training", [[0.0, 0.0], [0.2, 0.2]], "ceiling")), {"stream": "by hand"})
+    return Run((rls, make("joint", "Ridge retrained", [[0.0, 0.0], [0.2, 0.2]], "reference")), {"stream": "by hand"})
 
 
 def find_browser() -> str | None:

@@ -13,7 +13,7 @@ from remanence.report.side_by_side import SideBySide
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 READABLE = 4.5  # contrast that WCAG asks of text
-LABELS = ("Fine-tuning", "LMS", "APA", "ICL", "OGD", "ORFit", "RLS", "Nearest mean", "Replay", "Joint training")
+LABELS = ("Fine-tuning", "LMS", "APA", "ICL", "OGD", "ORFit", "RLS", "Nearest mean", "Replay", "Ridge retrained")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def file(tmp_path_factory, outcome, run, relations):
             label.lower(),
             label,
             [[0.1 * k] * 5, [0.09 * k] * 5],
-            "ceiling" if label.startswith("Joint") else "floor" if label.startswith("Fine") else "learner",
+            "reference" if label.endswith("retrained") else "floor" if label.startswith("Fine") else "learner",
             note=f"About {label}: " + "something worth saying. " * 6 if k < 3 else "",
             tasks=5,
             certificates=guarantees,

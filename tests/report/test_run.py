@@ -12,9 +12,9 @@ from remanence.evaluation import ErrorMatrix
 from remanence.report import Contender, Outcome, Run, compare
 
 
-def test_the_headline_names_the_best_learner_beside_ceiling_and_floor(run):
+def test_the_headline_names_the_best_learner_beside_the_best_reference_and_the_floor(run):
     assert run.headline == (
-        "RLS keeps 90.0 % after 2 tasks, 5.0 points below joint training; fine-tuning keeps 50.0 %."
+        "RLS keeps 90.0 % after 2 tasks, 5.0 points below ridge retrained (95.0 %); fine-tuning keeps 50.0 %."
     )
 
 
@@ -22,9 +22,12 @@ def test_the_headline_makes_do_with_what_there_is(run, outcome):
     floor, rls, _, joint = run.outcomes
     assert Run((rls,)).headline == "RLS keeps 90.0 % after 2 tasks."
     assert Run((floor,)).headline == "Fine-tuning keeps 50.0 % after 2 tasks."
-    assert Run((joint, floor)).headline == "Joint training keeps 95.0 % after 2 tasks; fine-tuning keeps 50.0 %."
+    assert Run((joint, floor)).headline == "Ridge retrained keeps 95.0 % after 2 tasks; fine-tuning keeps 50.0 %."
     better = outcome("x", "Luck", [0.0, 0.0])
-    assert "5.0 points above joint training" in Run((better, joint)).headline
+    assert "5.0 points above ridge retrained (95.0 %)" in Run((better, joint)).headline
+    logistic = outcome("logistic", "Logistic retrained", [0.0, 0.04], "reference")
+    assert "8.0 points below the better reference, logistic retrained (98.0 %)" in Run((rls, joint, logistic)).headline
+    assert "level with logistic retrained" in Run((outcome("x", "X", [0.04, 0.0]), logistic)).headline
     assert "after 1 task." in Run((outcome("x", "X", [0.0], tasks=1),)).headline
 
 
@@ -127,6 +130,7 @@ def test_a_run_of_the_first_schema_is_still_read(run):
     old = run.to_dict() | {"schema": 1}
     del old["relations"]
     for learner in old["learners"]:
+        learner["role"] = learner["role"].replace("reference", "ceiling")
         for later in ("matrices", "certificates", "spread"):
             del learner[later]
         del learner["matrix"]["memory"]

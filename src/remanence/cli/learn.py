@@ -40,7 +40,8 @@ def learn(
         typer.Option("--set", metavar="NAME=VALUE", help="Any other setting of the method, like step=0.1; repeatable."),
     ] = None,
     features: Annotated[
-        str | None, typer.Option(metavar="random:WIDTH", help="Learn on random features of the columns.")
+        str | None,
+        typer.Option(metavar="random:WIDTH", help="Learn on random features (also random:3000:cos)."),
     ] = None,
     undo: Annotated[
         str | None,

@@ -36,10 +36,9 @@ def methods(
     console = Console()
     console.print(shown)
     console.print("d features, c outputs, n rows, b buffer, r directions.", style="dim")
-    console.print(
-        "* in Python only; the others with learn --method and run --methods, the baselines with run --methods.",
-        style="dim",
-    )
+    said = "Methods with learn --method and run --methods, baselines and references with run --methods"
+    in_python = any(not row["run"] and not row["learn"] for row in rows)
+    console.print(f"{said}{', * in Python only' if in_python else ''}.", style="dim")
 
 
 def table() -> list[dict[str, str]]:

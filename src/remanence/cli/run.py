@@ -1,5 +1,6 @@
 """`remanence run`: train several methods on a stream, task by task, and report accuracy and forgetting."""
 
+import glob
 import json
 import shlex
 from pathlib import Path
@@ -8,7 +9,9 @@ from typing import Annotated
 import typer
 
 from remanence import __version__
+from remanence.cli.run_options.features import with_features
 from remanence.cli.run_options.learners import DEFAULT, LEARNERS, contenders, read_learners
+from remanence.cli.run_options.settings import check_learners, read_learner_settings
 from remanence.cli.run_options.streams import ORDERS, STREAMS, TASKS, Asked, Source, find_source
 from remanence.errors import InputError
 from remanence.terminal_text import printable
@@ -16,14 +19,27 @@ from remanence.terminal_text import printable
 
 def run(
     stream: Annotated[
-        str, typer.Option(help=f"Stream of tasks: {', '.join(STREAMS)}, or a CSV, NPZ or Parquet file.")
-    ] = "digits",
+        list[str] | None,
+        typer.Option(
+            help=f"Stream of tasks: {', '.join(STREAMS)}, or a CSV, NPZ or Parquet file, whose classes are split into "
+            "tasks. Repeat it or give a pattern like 'days/*.csv' to make each file a task.",
+            show_default="digits",
+        ),
+    ] = None,
     tasks: Annotated[
         int | None, typer.Option(help="Number of tasks.", show_default=f"{TASKS}, or one per class")
     ] = None,
     methods: Annotated[
         str, typer.Option(help=f"Methods, separated by commas, or all: {', '.join(LEARNERS)}.")
     ] = ",".join(DEFAULT),
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="METHOD.NAME=VALUE", help="Setting of a method, rls.ridge=auto; repeatable."),
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(metavar="random:WIDTH", help="Random features of the rows for all methods (random:3000:cos)."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the test split and of SGD.")] = 0,
     seeds: Annotated[int, typer.Option(help="Number of seeds; report mean and standard deviation.")] = 1,
     order: Annotated[
@@ -54,25 +70,30 @@ def run(
     Results are saved as they are computed: the same command resumes an interrupted run.
     """
     names = read_learners(methods)
+    chosen = read_learner_settings(setting or (), names)
     if seeds < 1:
         raise InputError(f"expected --seeds to be at least 1, got {seeds}")
     if seed < 0:
         raise InputError(f"expected --seed to be at least 0, got {seed}")
-    source = find_source(Asked(stream, tasks, order, label, tuple(ignore or ()), test, data))
+    first, *others = stream or ["digits"]
+    source = find_source(Asked(first, tasks, order, label, tuple(ignore or ()), test, data, tuple(others)))
+    source = source if features is None else with_features(source, features)
+    check_learners(contenders(list(chosen), seed, chosen))
 
     from remanence.report import RunFolder, repeat
     from remanence.report.files import write_run
 
-    settings = {"stream": stream, "tasks": source.tasks, "methods": names, "seed": seed, "seeds": seeds}
-    settings |= source.settings | {"certify": certify}
-    folder = out if out is not None else Path("runs") / (Path(stream).stem or stream)
+    settings = {"stream": source.name, "tasks": source.tasks, "methods": names, "seed": seed, "seeds": seeds}
+    settings |= source.settings | {"certify": certify} | ({"set": sorted(setting)} if setting else {})
+    folder = out if out is not None else Path("runs") / _folder_name(first, len(others))
+    more = ["--seed", str(seed), *(["--seeds", str(seeds)] if seeds > 1 else [])]
     kept = RunFolder(folder, settings | {"version": __version__}, again)
     result = repeat(
-        lambda s: contenders(names, s),
+        lambda s: contenders(names, s, chosen),
         source.build,
         range(seed, seed + seeds),
         settings,
-        _command(source, names, seed, seeds, certify),
+        _command([first, *others], source, names, setting or [], certify, *more),
         source.notes,
         certified=certify,
         kept=kept,
@@ -95,9 +116,22 @@ def run(
         typer.echo(f"{kept.reused} of {total} results were reused from an earlier run; --again starts from scratch.")
 
 
-def _command(source: Source, names: list[str], seed: int, seeds: int, certify: bool | None) -> str:
+def _folder_name(stream: str, others: int) -> str:
+    """The name of the folder for a stream: the file's without its ending; that of its folder for several files."""
+    path = Path(stream)
+    name = path.parent.name if glob.has_magic(path.name) else path.stem
+    return (name or "files") + (f"-and-{others}-more" if others else "")
+
+
+def _command(
+    streams: list[str], source: Source, names: list[str], settings: list[str], certify: bool | None, *others: str
+) -> str:
     """The command that reproduces the results."""
-    parts = ["remanence", "run", "--stream", source.name, "--tasks", str(source.tasks), "--methods", ",".join(names)]
-    parts += ["--seed", str(seed), *(["--seeds", str(seeds)] if seeds > 1 else []), *source.arguments]
+    parts = ["remanence", "run", *_repeated("--stream", streams), "--tasks", str(source.tasks)]
+    parts += ["--methods", ",".join(names), *_repeated("--set", settings), *others, *source.arguments]
     parts += [] if certify is None else ["--certify" if certify else "--no-certify"]
     return shlex.join(parts)
+
+
+def _repeated(option: str, values: list[str]) -> list[str]:
+    return [part for value in values for part in (option, value)]

@@ -29,6 +29,7 @@ _ACTIVATIONS = {
 }
 MARGIN = {"relu": 2**0.5, "tanh": 0.5**0.5, "cos": 0.5**0.5, "fourier": 0.5**0.5, "identity": 1.0}  # m
 ENOUGH = 1024  # rows of the first block that (S) looks at, evenly spaced
+ACTIVATIONS = tuple(_ACTIVATIONS)
 
 
 class RandomFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[misc]

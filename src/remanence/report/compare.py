@@ -29,8 +29,8 @@ class Contender:
     name, label : str
         The name in files, and the label in tables and pictures.
     learner : estimator or method
-    role : "learner", "floor" or "ceiling"
-        A floor forgets by design; a ceiling keeps all rows.
+    role : "learner", "floor" or "reference"
+        A floor forgets by design; a reference keeps all rows and is retrained on them.
     note : str
         A remark for the reader of the table.
 

@@ -14,7 +14,7 @@ from remanence.certificates import Certificate
 from remanence.errors import InputError
 from remanence.evaluation import ErrorMatrix, metrics
 
-Role = Literal["learner", "floor", "ceiling"]
+Role = Literal["learner", "floor", "reference"]
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Outcome:
         The name in files, and the label in tables and pictures.
     matrices : tuple of ErrorMatrix
         One per seed, of loss "zero_one".
-    role : "learner", "floor" or "ceiling"
-        A floor forgets by design; a ceiling keeps all rows.
+    role : "learner", "floor" or "reference"
+        A floor forgets by design; a reference keeps all rows and is retrained on them.
     note : str
         A remark for the reader of the table.
     certificates : tuple of Certificate
@@ -123,7 +123,8 @@ class Outcome:
         matrices = tuple(ErrorMatrix.from_dict(matrix) for matrix in data.get("matrices", [data["matrix"]]))
         certificates = tuple(Certificate.from_dict(certificate) for certificate in data.get("certificates", ()))
         name, label, note = (str(data[part]) for part in ("name", "label", "note"))
-        return cls(name, label, matrices, data["role"], note, certificates)
+        role: Role = "reference" if data["role"] == "ceiling" else data["role"]  # its name in schemas 1 and 2
+        return cls(name, label, matrices, role, note, certificates)
 
 
 def _metrics_of(matrix: ErrorMatrix) -> dict[str, float]:

@@ -95,7 +95,7 @@ def draw_matrix(ax: Any, outcome: Outcome) -> None:
 
 
 def accuracy_figure(run: Run, places: Sequence[str] = ()) -> Figure:
-    """The accuracy on all tasks learned so far, after each task; one line per learner, the ceiling dashed.
+    """The accuracy on all tasks learned so far, after each task; one line per learner, references dashed.
 
     Learners take their colours in the order of `places`, so that pictures of several runs can agree.
     """
@@ -109,7 +109,7 @@ def accuracy_figure(run: Run, places: Sequence[str] = ()) -> Figure:
 def draw_accuracy(ax: Any, run: Run, places: Sequence[str] = ()) -> None:
     """One line per learner; with several seeds the mean and a band of one standard deviation."""
     steps = np.arange(1, len(run.tasks) + 1)
-    learners = [outcome for outcome in run.outcomes if outcome.role != "ceiling"]
+    learners = [outcome for outcome in run.outcomes if outcome.role != "reference"]
     place = {label: k for k, label in enumerate(dict.fromkeys([*places, *(o.label for o in learners)]))}
     for outcome in learners:
         k = place[outcome.label]
@@ -117,7 +117,7 @@ def draw_accuracy(ax: Any, run: Run, places: Sequence[str] = ()) -> None:
         look = {"color": colour, "marker": MARKERS[k % len(MARKERS)], "markersize": 5, "linewidth": 2}
         _draw_line(ax, steps, outcome, **look)
     for outcome in run.outcomes:
-        if outcome.role == "ceiling":
+        if outcome.role == "reference":
             _draw_line(ax, steps, outcome, color=INK, linestyle=(0, (4, 3)), linewidth=1.5)
     ax.set(xlabel="tasks learned", ylabel="accuracy, %", ylim=(0, 103))
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))

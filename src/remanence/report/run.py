@@ -69,15 +69,14 @@ class Run:
 
     @property
     def headline(self) -> str:
-        """One sentence that compares the best learner with the ceiling and the floor."""
+        """One sentence: the best learner, how far it is from the best reference, and what the floor keeps."""
         best = max(self._with_role("learner") or self.outcomes, key=_accuracy)
         after = f"after {len(self.tasks)} task{'s' if len(self.tasks) > 1 else ''}"
         over = f" (mean of {self.seeds} seeds)" if self.seeds > 1 else ""
         parts = [f"{best.label} keeps {_percent(best)} {after}{over}"]
-        for ceiling in self._with_role("ceiling"):
-            if ceiling is not best:
-                gap = round(100 * (_accuracy(ceiling) - _accuracy(best)), 1)
-                parts[0] += f", {abs(gap):.1f} points {'above' if gap < 0 else 'below'} {_inline(ceiling.label)}"
+        references = [outcome for outcome in self._with_role("reference") if outcome is not best]
+        if references:
+            parts[0] += f", {_distance(best, max(references, key=_accuracy), len(references))}"
         parts += [
             f"{_inline(floor.label)} keeps {_percent(floor)}" for floor in self._with_role("floor") if floor is not best
         ]
@@ -159,6 +158,14 @@ def _accuracy(outcome: Outcome) -> float:
 
 def _percent(outcome: Outcome) -> str:
     return f"{100 * _accuracy(outcome):.1f} %"
+
+
+def _distance(best: Outcome, reference: Outcome, count: int) -> str:
+    """How far the best learner is from the best of the references, which are retrained on all rows."""
+    gap = round(100 * (_accuracy(reference) - _accuracy(best)), 1)
+    where = "level with" if gap == 0 else f"{abs(gap):.1f} points {'above' if gap < 0 else 'below'}"
+    which = "the better reference, " if count == 2 else "the best reference, " if count > 2 else ""
+    return f"{where} {which}{_inline(reference.label)} ({_percent(reference)})"
 
 
 def _inline(label: str) -> str:

@@ -57,7 +57,7 @@ class SideBySide:
 
     def page(self) -> str:
         """The comparison as a self-contained HTML page."""
-        places = [o.label for run in self.runs.values() for o in run.outcomes if o.role != "ceiling"]
+        places = [o.label for run in self.runs.values() for o in run.outcomes if o.role != "reference"]
         curves = [
             curve_picture(run, rendered(accuracy_figure(run, places), "svg"), f"run{k}")
             for k, run in enumerate(self.runs.values())

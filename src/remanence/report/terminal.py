@@ -52,7 +52,7 @@ def course(run: Run) -> Table:
     grid.add_row("", *(Text("…" if t is None else str(t + 1), "dim") for t in steps))
     for outcome in run.outcomes:
         cells = ("…" if t is None else f"{100 * outcome.curve[t]:.0f}" for t in steps)
-        grid.add_row(plain_text(outcome.label, "italic" if outcome.role == "ceiling" else ""), *cells)
+        grid.add_row(plain_text(outcome.label, "italic" if outcome.role == "reference" else ""), *cells)
     return grid
 
 
@@ -101,7 +101,7 @@ def summary(run: Run) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for outcome in run.outcomes:
         cells = (cell.replace(" ± ", "\n± ") for cell in figures(outcome))
-        table.add_row(plain_text(outcome.label, "italic" if outcome.role == "ceiling" else ""), *cells)
+        table.add_row(plain_text(outcome.label, "italic" if outcome.role == "reference" else ""), *cells)
     return table
 
 

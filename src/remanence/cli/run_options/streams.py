@@ -31,6 +31,11 @@ class Asked:
     ignore: tuple[str, ...] = ()
     test: float = 0.25
     data: Path = Path("data")
+    others: tuple[str, ...] = ()  # further files or patterns: every file is a task
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.stream, *self.others
 
 
 @dataclass(frozen=True)
@@ -92,14 +97,17 @@ STREAMS: dict[str, StreamChoice] = {
 
 def find_source(asked: Asked) -> Source:
     """The stream for these options, with its data loaded; raises InputError for options that do not fit."""
-    from remanence.tables.formats import format_of
     from remanence.validation import check_count
 
     if asked.tasks is not None:
         check_count(asked.tasks, "tasks")
-    file = Path(asked.stream)
-    if format_of(file) is not None or file.is_file():
-        choice = StreamChoice(_table, f"the classes of {file.name}")
+    files = _files(asked)
+    if len(files) > 1:
+        from remanence.cli.run_options.file_tasks import tasks_of_files
+
+        return tasks_of_files(asked, files)
+    if files:
+        choice = StreamChoice(lambda asked: _table(asked, files[0]), f"the classes of {files[0].name}")
     elif asked.label or asked.ignore:
         raise InputError(f"expected --label and --ignore with a file, got --stream {asked.stream}; leave them out")
     else:
@@ -112,6 +120,20 @@ def find_source(asked: Asked) -> Source:
             f"expected no --order with {asked.stream}, where every task has all classes, got {asked.order}"
         )
     return _through(asked, rows, choice.view)
+
+
+def _files(asked: Asked) -> list[Path]:
+    """The files that were named, none if the stream has a name of its own."""
+    from glob import has_magic
+
+    from remanence.tables import expand_paths
+    from remanence.tables.formats import format_of
+
+    named = [has_magic(name) or format_of(Path(name)) is not None or Path(name).is_file() for name in asked.names]
+    if len(named) > 1 and not all(named):
+        other = asked.names[named.index(False)]
+        raise InputError(f"expected several --stream to be files, of which every one is a task, got {other!r}")
+    return expand_paths(asked.names) if all(named) else []
 
 
 def _by_classes(asked: Asked, rows: Rows) -> Source:
@@ -129,7 +151,7 @@ def _by_classes(asked: Asked, rows: Rows) -> Source:
     arguments = [] if asked.order == "sorted" else ["--order", asked.order]
     if asked.label:
         settings |= {"label": asked.label, "ignore": list(asked.ignore)}
-        arguments += ["--label", asked.label, *(part for name in asked.ignore for part in ("--ignore", name))]
+        arguments += column_arguments(asked)
     if rows.X_test is None:
         settings["test"] = asked.test
         arguments += [] if asked.test == Asked.test else ["--test", f"{asked.test:g}"]
@@ -151,6 +173,11 @@ def _through(asked: Asked, rows: Rows, view: str) -> Source:
     settings = {"test": asked.test}
     build = lambda seed: draw(rows.X, rows.y, tasks, test=asked.test, seed=seed)
     return Source(asked.stream, tasks, build, settings, arguments)
+
+
+def column_arguments(asked: Asked) -> list[str]:
+    """The arguments of the command that give the columns of files their meaning."""
+    return ["--label", asked.label, *(part for name in asked.ignore for part in ("--ignore", name))]
 
 
 def class_order(y: "Array", order: str, seed: int) -> Sequence[Any] | None:
@@ -177,7 +204,7 @@ def class_order(y: "Array", order: str, seed: int) -> Sequence[Any] | None:
     return [names[name] for name in wanted]
 
 
-def _table(asked: Asked) -> Rows:
+def _table(asked: Asked, path: Path) -> Rows:
     from remanence.cli.run_options.table_rows import labelled_rows
 
-    return labelled_rows(Path(asked.stream), asked.label, asked.ignore)
+    return labelled_rows([path], asked.label, asked.ignore)[0]

@@ -30,7 +30,7 @@ class LearnOptions:
     ignored: tuple[str, ...] = ()
     method: str | None = None  # a name of rm.list_methods(), in any case of letters
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the method: values, or text that says them
-    features: str | None = None  # "random:WIDTH" or "random:WIDTH:SEED"
+    features: str | None = None  # "random:WIDTH", and a seed or an activation after it
     undo: str | None = None  # "pieces" keeps one learner per piece beside the model
 
     def new_learner(self) -> Any:
@@ -76,7 +76,7 @@ class LearnOptions:
         for setting in self.settings:
             if setting not in defaults:
                 raise InputError(f"expected a setting of {name}, one of {', '.join(defaults)}, got {setting!r}")
-        return {setting: _value(value, defaults[setting]) for setting, value in self.settings.items()}
+        return {setting: value_of(value, defaults[setting]) for setting, value in self.settings.items()}
 
     def check(self, model: ModelFile, columns: Columns | None) -> None:
         """Raise an InputError if an existing model has other values than the options given."""
@@ -119,19 +119,25 @@ def _shown(value: Any) -> str:
 
 
 def random_features(text: str) -> "RandomFeatures":
-    """The random features that "random:WIDTH" or "random:WIDTH:SEED" stands for."""
+    """The random features that "random:WIDTH" stands for, and after it a seed, an activation, or both."""
     from remanence.estimators import RandomFeatures
+    from remanence.estimators.random_features import ACTIVATIONS
 
-    name, *numbers = text.split(":")
-    good = name == "random" and len(numbers) in (1, 2) and all(n.isdecimal() and len(n) < 19 for n in numbers)
-    if not good or not 0 < int(numbers[0]) <= WIDEST:
+    name, _, rest = text.partition(":")
+    width, *others = rest.split(":")
+    numbers = [part for part in (width, *others) if part.isdecimal() and len(part) < 19]
+    words = [part for part in others if part in ACTIVATIONS]
+    good = name == "random" and width in numbers[:1] and len(numbers) <= 2 and len(words) <= 1
+    if not good or len(numbers) + len(words) != 1 + len(others) or not 0 < int(width) <= WIDEST:
         raise InputError(
-            f"expected features like random:5000 or random:5000:SEED, at most {WIDEST:,} of them, got {text!r:.80}"
+            f"expected features like random:5000, random:5000:SEED or random:5000:cos ({', '.join(ACTIVATIONS)}), "
+            f"at most {WIDEST:,} of them, got {text!r:.80}"
         )
-    return RandomFeatures(int(numbers[0]), seed=int(numbers[1]) if len(numbers) > 1 else 0)
+    activation: dict[str, Any] = {"activation": words[0]} if words else {}
+    return RandomFeatures(int(width), seed=int(numbers[1]) if len(numbers) > 1 else 0, **activation)
 
 
-def _value(value: Any, default: Any) -> Any:
+def value_of(value: Any, default: Any) -> Any:
     """The value of a setting given as text: a number of the type of its default, a boolean, or the text itself."""
     if isinstance(value, str):
         try:
