@@ -15,6 +15,7 @@ from remanence.estimators.base import ContinualEstimator, positive
 from remanence.estimators.growing_classes import grow_classes
 from remanence.estimators.input_checks import as_input_error, check_labels
 from remanence.estimators.linear_predictor import LinearClassifier
+from remanence.estimators.readouts.solution import READOUTS, check_readout
 from remanence.estimators.settings import check_word
 from remanence.labels import check_same_kind
 from remanence.methods.protocol import Method
@@ -33,11 +34,16 @@ class ContinualClassifier(ClassifierMixin, LinearClassifier, ContinualEstimator)
     features : transformer, optional
         A frozen encoder: any fitted transformer, such as RandomFeatures or rm.deep.Encoder. It is never trained, and a
         fitted model raises an InputError if it is exchanged.
+    readout : "ridge" or "discriminant"
+        How classes are scored. "ridge": least squares on one-hot labels. "discriminant": linear discriminant analysis,
+        out of the same memory and equal to scikit-learn's LinearDiscriminantAnalysis(solver="lsqr",
+        shrinkage=model.shrinkage_) fitted on all rows (needs RLS). It can be changed at any time.
     class_weight : dict, optional
         Label → weight of its samples, fixed before the first sample (exact; needs RLS).
     prior : "seen" or "uniform"
         With "uniform" the scores are divided by each class's share of the samples seen, as if all classes were equally
-        common: a cheap correction of the scores, not a fit with other weights.
+        common: a cheap correction of the scores, not a fit with other weights. A discriminant leaves out the logarithm
+        of the shares instead.
     dtype : "float64" or "float32"
 
     Examples
@@ -56,6 +62,8 @@ class ContinualClassifier(ClassifierMixin, LinearClassifier, ContinualEstimator)
     Widrow and Hoff (1960), "Adaptive switching circuits" (Adaline).
     Zhuang et al. (2022), "ACIL: analytic class-incremental learning with absolute memorization and privacy protection",
     NeurIPS (recursive least squares on one-hot labels).
+    Hastie, Tibshirani and Buja (1994), "Flexible discriminant analysis by optimal scoring", JASA (discriminants out of
+    least squares on one-hot labels).
     """
 
     def __init__(
@@ -63,6 +71,7 @@ class ContinualClassifier(ClassifierMixin, LinearClassifier, ContinualEstimator)
         method: Method[Any] | None = None,
         fit_intercept: bool = True,
         features: Any = None,
+        readout: str = "ridge",
         class_weight: dict[Any, float] | None = None,
         prior: str = "seen",
         dtype: str = "float64",
@@ -70,6 +79,7 @@ class ContinualClassifier(ClassifierMixin, LinearClassifier, ContinualEstimator)
         self.method = method
         self.fit_intercept = fit_intercept
         self.features = features
+        self.readout = readout
         self.class_weight = class_weight
         self.prior = prior
         self.dtype = dtype
@@ -131,6 +141,7 @@ class ContinualClassifier(ClassifierMixin, LinearClassifier, ContinualEstimator)
     def _check_settings(self) -> None:
         super()._check_settings()
         check_word(self.prior, "prior", ("seen", "uniform"))
+        check_readout(check_word(self.readout, "readout", READOUTS), self._method())
         if self.class_weight is not None:
             if not isinstance(self.class_weight, dict):
                 raise InputError(f"expected class_weight to be a dict of label: weight, got {self.class_weight!r:.60}")

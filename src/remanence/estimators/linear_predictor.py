@@ -13,6 +13,7 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.fingerprint import fingerprint, stands_for
 from remanence.estimators.one_value import OneValue
+from remanence.estimators.readouts.solution import READOUTS, Solution, SolutionCache, check_readout, solve_discriminant
 from remanence.estimators.settings import check_bool, check_method, check_word
 from remanence.methods import RLS
 from remanence.methods.least_squares import SoftMethod
@@ -198,8 +199,19 @@ class LinearClassifier(LinearPredictor):
     """A linear model with one output per class."""
 
     prior: str
+    readout: str
     classes_: Array
     class_count_: Array
+    _solved: SolutionCache
+
+    def _now(self) -> Self:
+        if "state_" in self.__dict__:
+            self.__dict__.setdefault("_solved", SolutionCache())  # (a model from a file)
+        return super()._now()
+
+    def _hand_over(self, draft: Self) -> Self:
+        draft._solved = SolutionCache()
+        return super()._hand_over(draft)
 
     def predict(self, X: Any) -> Array:
         """The class with the highest score, (n,)."""
@@ -214,11 +226,48 @@ class LinearClassifier(LinearPredictor):
     @quiet
     def _class_scores(self, X: Any) -> Array:
         scores = self._scores(self._design(self._check_X(X, reset=False)))
-        if check_word(self.prior, "prior", ("seen", "uniform")) == "uniform":
+        solution = self._solution()
+        if solution is not None:
+            return scores if solution.bias is None else scores + solution.bias.astype(scores.dtype)
+        if self._uniform():
             share = self.class_count_ / self.class_count_.sum()
             scores = scores / np.maximum(share * len(share), np.finfo(float).tiny)
             check_result(scores)
         return scores
+
+    def _uniform(self) -> bool:
+        return check_word(self.prior, "prior", ("seen", "uniform")) == "uniform"
+
+    def _solution(self) -> Solution | None:
+        """The discriminant in force; None where the scores are those of ridge regression."""
+        method = self._method()
+        check_readout(check_word(self.readout, "readout", READOUTS), method)
+        if self.readout == "ridge" or not isinstance(method, RLS):
+            return None
+        return self._discriminant(method)
+
+    def _discriminant(self, method: RLS) -> Solution:
+        state, uniform = self.state_, self._uniform()
+        found = self._solved.get(state, uniform)
+        if found is None:
+            W, present = super()._weights(), self.class_count_ > 0
+            found = solve_discriminant(method, state, W, present, bool(self.fit_intercept), uniform)
+            self._solved.put(state, uniform, found)
+        return found
+
+    def _weights(self) -> Array:
+        """Coefficients of the readout in force."""
+        solution = self._solution()
+        return super()._weights() if solution is None else solution.weights
+
+    @property
+    def shrinkage_(self) -> float:
+        """The shrinkage of the discriminant: that of scikit-learn's LinearDiscriminantAnalysis with the same scores."""
+        now = self._now()
+        method = now._method()
+        check_readout("discriminant", method)
+        assert isinstance(method, RLS)
+        return now._discriminant(method).discriminant.shrinkage
 
     @property
     def coef_(self) -> Array:
@@ -229,7 +278,11 @@ class LinearClassifier(LinearPredictor):
     @property
     def intercept_(self) -> Array:
         """(classes,); for two classes one number, the second minus the first."""
-        _, intercepts = self._now()._split()
+        now = self._now()
+        _, intercepts = now._split()
+        solution = now._solution()
+        if solution is not None and solution.bias is not None:
+            intercepts = solution.bias.astype(intercepts.dtype)
         return intercepts[1:] - intercepts[:1] if len(intercepts) == 2 else intercepts
 
 

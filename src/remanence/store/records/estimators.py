@@ -49,6 +49,7 @@ def _continual_to_parts(estimator: Any) -> dict[str, Any]:
     from remanence.estimators.fingerprint import fingerprint
 
     parts = _to_parts(estimator.settled())
+    parts.pop("_solved", None)  # computed again on request
     if _outside(parts["features"]):
         parts.pop("features_", None)
         known = parts.get("features_fingerprint_")
@@ -59,6 +60,8 @@ def _continual_to_parts(estimator: Any) -> dict[str, Any]:
 def _continual_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
     if _outside(parts["features"]) and "state_" in parts:
         parts = {**parts, "features_": parts["features"]}
+    if "prior" in parts:
+        parts = CLASSIFIER_DEFAULTS | parts
     estimator = cls.__new__(cls)  # its constructor only assigns the settings, which are all there
     vars(estimator).update(parts)
     return estimator
@@ -176,6 +179,7 @@ BESIDES = NAMES | {"features_": "RandomFeatures", "features_fingerprint_": "str"
 LABELS = {"classes_": "labels c", "n_seen_": "count", "n_features_in_": "count 1"}
 SOFTMAX = {"weights_": "d c float64", "intercepts_": "c float64", "shift_": "d float64", "power_": "number"}
 DESCENT = dict.fromkeys(("step", "epochs", "batch", "seed"), "setting")
+CLASSIFIER_DEFAULTS = {"readout": "ridge"}  # settings that files of earlier versions do not have
 SETTINGS = {"method": "optional method", "fit_intercept": "bool", "features": "features", "dtype": "dtype"}
 
 ESTIMATOR_RECORDS = {
@@ -185,7 +189,7 @@ ESTIMATOR_RECORDS = {
         to_parts=_continual_to_parts,
         from_parts=_continual_from_parts,
         learned=CONTINUAL | {"classes_": "labels c", "class_count_": "c any"},
-        optional=BESIDES,
+        optional=BESIDES | {"readout": "choice ridge discriminant"},
         check=_continual_check,
         is_root=True,
     ),
