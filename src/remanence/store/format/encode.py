@@ -188,10 +188,10 @@ class TreeDecoder:
         if name not in RECORDS:
             raise FileError(f"expected a class that this version knows, got {name!r:.60}")
         record = RECORDS[name]
-        missing, extra = record.mismatch(trees)
+        missing, extra = record.mismatch({**record.defaults, **trees})
         if missing or extra:
             raise FileError(f"expected {', '.join(record.parts)} of a {name}, got it {_difference(missing, extra)}")
-        parts = {k: self.value(v) for k, v in trees.items()}
+        parts = {**record.defaults, **{k: self.value(v) for k, v in trees.items()}}
         wrong = problem(record, parts)
         if wrong:
             raise FileError(f"the parts of a {name} do not fit together: {wrong}")

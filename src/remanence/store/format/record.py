@@ -69,6 +69,7 @@ class Record:
     from_parts: Callable[[Any, dict[str, Any]], Any] = construct
     learned: Mapping[str, str] = field(default_factory=dict)  # parts it has once it has learned: all or none
     optional: Mapping[str, str] = field(default_factory=dict)  # parts that may be missing
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # of parts that files of earlier versions do not have
     check: Check = no_check  # conditions beyond the specifications
     is_root: bool = False  # whether it may be a file of its own
     class_name: str = ""  # of the class, where it differs from the name in files

@@ -60,8 +60,6 @@ def _continual_to_parts(estimator: Any) -> dict[str, Any]:
 def _continual_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
     if _outside(parts["features"]) and "state_" in parts:
         parts = {**parts, "features_": parts["features"]}
-    if "prior" in parts:
-        parts = CLASSIFIER_DEFAULTS | parts
     estimator = cls.__new__(cls)  # its constructor only assigns the settings, which are all there
     vars(estimator).update(parts)
     return estimator
@@ -179,17 +177,17 @@ BESIDES = NAMES | {"features_": "RandomFeatures", "features_fingerprint_": "str"
 LABELS = {"classes_": "labels c", "n_seen_": "count", "n_features_in_": "count 1"}
 SOFTMAX = {"weights_": "d c float64", "intercepts_": "c float64", "shift_": "d float64", "power_": "number"}
 DESCENT = dict.fromkeys(("step", "epochs", "batch", "seed"), "setting")
-CLASSIFIER_DEFAULTS = {"readout": "ridge"}  # settings that files of earlier versions do not have
 SETTINGS = {"method": "optional method", "fit_intercept": "bool", "features": "features", "dtype": "dtype"}
 
 ESTIMATOR_RECORDS = {
     "ContinualClassifier": Record(
         f"{ESTIMATORS}.classifier",
-        SETTINGS | {"class_weight": "setting", "prior": "choice seen uniform"},
+        SETTINGS | {"readout": "choice ridge discriminant", "class_weight": "setting", "prior": "choice seen uniform"},
         to_parts=_continual_to_parts,
         from_parts=_continual_from_parts,
         learned=CONTINUAL | {"classes_": "labels c", "class_count_": "c any"},
-        optional=BESIDES | {"readout": "choice ridge discriminant"},
+        optional=BESIDES,
+        defaults={"readout": "ridge"},
         check=_continual_check,
         is_root=True,
     ),
