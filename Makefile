@@ -15,7 +15,7 @@ $(VENV)/.core: pyproject.toml constraints.txt setup.py $(wildcard src/remanence/
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev,data,deep]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev,data,deep,hf,lightning]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.core

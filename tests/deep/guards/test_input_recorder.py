@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 import remanence as rm
-from remanence.deep.nn.layers import patches
+from remanence.deep.nn.layer_rules import patches
 
 torch = pytest.importorskip("torch")
 nn, optim = torch.nn, torch.optim

@@ -13,7 +13,7 @@ GUARDS = [rm.deep.GradientProjection, rm.deep.OWM]
 class Recurrent(nn.Module):
     def __init__(self):
         super().__init__()
-        self.rnn, self.out = nn.GRU(4, 5, batch_first=True), nn.Linear(5, 2)
+        self.rnn, self.out = nn.LSTM(4, 6, proj_size=5, batch_first=True), nn.Linear(5, 2)
         self.offset = nn.Parameter(torch.zeros(5))
 
     def forward(self, x):
@@ -73,13 +73,16 @@ MODELS = {
     "unknown frozen": (lambda: nn.Linear(2, 2), {"frozen": ["head"]}, "'head'; the model has weight, bias"),
     "unknown free": (lambda: nn.Linear(2, 2), {"free": ["x.*"]}, r"'x\.\*'"),
     "a string": (lambda: nn.Linear(2, 2), {"frozen": "bias"}, r"the one string 'bias'; try frozen=\('bias',\)"),
-    "tied to a table": (tied_table, {}, r"0\.weight is also the weight of another layer.*frozen=\('0\.weight',\)"),
     "tied but for the bias": (tied_without_bias, {}, "0 and 1 share a weight but not the bias"),
     "a table that rescales": (lambda: nn.Embedding(5, 2, max_norm=1.0), {}, "max_norm"),
     "no size yet": (lambda: nn.LazyLinear(3), {}, "no size yet; run one batch"),
     "complex": (lambda: nn.Linear(2, 2, dtype=torch.complex64), {}, "real parameters"),
     "another forward": (overridden, {}, r"no rule protects 1\.weight, 1\.bias"),
-    "weight norm": (lambda: nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)), {}, "no rule protects"),
+    "spectral norm": (
+        lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(2, 2)),
+        {},
+        "no rule protects .*remove_parametrizations",
+    ),
 }
 
 

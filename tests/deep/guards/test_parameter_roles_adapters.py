@@ -1,5 +1,6 @@
 """Low-rank adapters, and models in which nothing can change any more."""
 
+import copy
 import warnings
 
 import pytest
@@ -31,19 +32,61 @@ def adapted():
     return nn.Sequential(Linear(nn.Linear(10, 10), 2), nn.Tanh(), Linear(nn.Linear(10, 3), 2)).double()
 
 
-@pytest.mark.parametrize("make", [rm.deep.GradientProjection, rm.deep.OWM])
-def test_adapters_that_would_learn_nothing_raise_an_error(make, rows):
-    with pytest.raises(rm.InputError, match=r"adapters .*0\.lora_A, 0\.lora_B.*as many inputs as its rank.*OGD"):
-        make(adapted())
-    make(adapted(), free=["*lora_*"])
-    frozen = adapted()
-    frozen.requires_grad_(False)
-    frozen[2].base_layer.requires_grad_(True)
-    guard = make(frozen)  # adapters that do not learn are layers like others
-    guard.absorb([rows(3, 10)])
-    frozen[0].lora_B.requires_grad_(True)
-    with pytest.raises(rm.InputError, match="adapters"), guard.protect(optim.SGD(frozen.parameters())):
-        pass
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_new_adapters_learn_and_leave_the_outputs_on_earlier_inputs(dtype, rows, learn, moved, answers):
+    net, x, new = adapted().to(dtype), rows(3, 10, dtype=dtype), rows(6, 10, seed=1, dtype=dtype)
+    old = [(x, answers(net, x))]
+    guard = rm.deep.GradientProjection(net)
+    report = guard.absorb([x])
+    assert moved(net, old) == 0, "A moved away from the inputs while B is zero"
+    ranks = {layer.name: layer.rank for layer in report.layers}
+    assert ranks["0.lora_A.default"] == 3
+    assert ranks["0.lora_B.default"] == 0, "B is free"
+    plain = copy.deepcopy(net)
+    optimizer = optim.AdamW([p for p in net.parameters() if p.requires_grad], lr=0.05)
+    losses = learn(net, guard, new, optimizer, steps=40)
+    assert losses[-1] < 0.5 * losses[0]
+    assert moved(net, old) < (1e-13 if dtype is torch.float64 else 1e-6)
+    learn(plain, rm.deep.GradientProjection(plain), new, optim.AdamW(plain.parameters(), lr=0.05), steps=40)
+    assert moved(plain, old) > 1e-2, "without the guard they would have moved"
+
+
+def test_adapters_that_have_learned_are_protected_as_layers(rows, learn, moved, answers):
+    net, first, second = adapted(), rows(2, 10), rows(2, 10, seed=1)
+    guard, optimizer = rm.deep.GradientProjection(net), optim.AdamW(net.parameters(), lr=0.05)
+    guard.absorb([first])
+    learn(net, guard, second, optimizer)
+    with pytest.warns(UserWarning, match=r"no direction is left in 0\.lora_B"):
+        guard.absorb([second])
+    old = [(x, answers(net, x)) for x in (first, second)]
+    losses = learn(net, guard, rows(4, 10, seed=2), optimizer, steps=40)
+    assert losses[-1] < losses[0], "A learns"
+    assert moved(net, old) < 1e-13
+
+
+@pytest.mark.parametrize("make", [lambda net: rm.deep.GradientProjection(net, energy=0.999), rm.deep.OWM])
+def test_soft_guards_move_new_adapters_too(make, rows, learn, moved, answers):
+    net, x = adapted(), rows(40, 10) * torch.logspace(1, -2, 10, dtype=torch.float64)
+    old, guard = [(x, answers(net, x))], make(net)
+    guard.absorb([x])
+    losses = learn(net, guard, rows(4, 10, seed=2), optim.AdamW(net.parameters(), lr=0.05))
+    assert losses[-1] < losses[0]
+    assert moved(net, old) < 1.0
+
+
+def test_an_adapter_whose_first_layer_is_also_used_elsewhere_raises_and_changes_nothing(rows):
+    class Twice(Linear):
+        def forward(self, x):
+            return super().forward(x) + self.lora_A["default"](x).sum(-1, keepdim=True)
+
+    torch.manual_seed(0)
+    net = nn.Sequential(Twice(nn.Linear(10, 3), 2)).double()
+    before = {n: t.clone() for n, t in net.state_dict().items()}
+    guard = rm.deep.GradientProjection(net)
+    with pytest.raises(rm.InputError, match="Nothing was absorbed"):
+        guard.absorb([rows(3, 10)])
+    assert guard.report().tasks == 0
+    assert all(torch.equal(before[n], t) for n, t in net.state_dict().items())
 
 
 def test_the_guard_of_all_parameters_together_takes_adapters(rows, learn):

@@ -27,9 +27,11 @@ class GradientProjection(LayerGuard):
     Parameters
     ----------
     model : torch.nn.Module
-        Consists of Linear, Conv1d/2d/3d, Embedding, MultiheadAttention and norm modules, nested in any way. The scale,
-        shift and running statistics of norm layers are frozen after the first task, and batch norms then use their
-        running statistics during training too; buffers of other modules are frozen once a forward pass has read them.
+        Consists of linear, convolutional, recurrent, embedding, attention and norm modules, nested in any way, and
+        low-rank adapters; stock transformers do. Embeddings may be tied to a head. The scale, shift and running
+        statistics of norm layers are frozen after the first task, and batch norms then use their running statistics
+        during training too; buffers of other modules are frozen once a forward pass has read them. The first `absorb`
+        of new adapters (B = 0) moves A away from the inputs, which changes no output and leaves B free to learn.
         A weight must act through calls of its own module: `absorb` raises InputError for one that is used elsewhere.
         A layer with d inputs needs d² numbers of memory.
     energy : float, or dict of layer name to float (1 for layers it does not name)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from remanence.deep.guards.input_recorder import InputRecorder
 from remanence.deep.guards.parameter_roles import ParameterRoles, copy_to_cpu
 from remanence.deep.guards.projection.protected_directions import ProtectedDirections
+from remanence.deep.nn.adapters import scale_moved
 from remanence.errors import InputError
 from remanence.memory.root import Root
 
@@ -26,6 +27,7 @@ class GuardMemory:
     frozen: dict[str, Tensor] = field(default_factory=dict)
     table_rows: dict[str, Tensor] = field(default_factory=dict)  # rows of an embedding that earlier tasks looked up
     table_values: dict[str, Tensor] = field(default_factory=dict)
+    scales: dict[str, Tensor] = field(default_factory=dict)  # of the outputs of adapters with a magnitude
 
 
 def add_task(old: GuardMemory, recorded: InputRecorder, directions: dict[str, ProtectedDirections]) -> GuardMemory:
@@ -48,6 +50,7 @@ def add_task(old: GuardMemory, recorded: InputRecorder, directions: dict[str, Pr
         frozen={n: copy_to_cpu(t) for n, t in roles.frozen.items() if n in by_name | called | old.frozen.keys()},
         table_rows=used,
         table_values={n: copy_to_cpu(roles.tables[n].weight)[rows] for n, rows in used.items()},
+        scales={n: magnitude.scale() for n, magnitude in roles.magnitudes.items()},
     )
 
 
@@ -61,6 +64,9 @@ def moved_names(memory: GuardMemory, roles: ParameterRoles) -> Iterator[str]:
             yield name
     for name, used in memory.table_rows.items():
         if not equals(roles.tables[name].weight[used.to(roles.tables[name].weight.device)], memory.table_values[name]):
+            yield name
+    for name, scale in memory.scales.items():
+        if scale_moved(roles.magnitudes[name], scale):
             yield name
 
 
@@ -83,6 +89,7 @@ def missing_names(memory: GuardMemory, before: ParameterRoles, now: ParameterRol
     gone = [n for n, r in memory.directions.items() if n not in kept or now.matrices[n].shape != r.shape]
     frozen = {n: value for n, value in memory.frozen.items() if n not in now.read}  # a buffer may grow, like a cache
     gone += [n for n, value in frozen.items() if n not in now.frozen or now.frozen[n].shape != value.shape]
+    gone += [n for n in memory.scales if n not in now.magnitudes]
     rows = {n: len(table.weight) for n, table in now.tables.items()}
     return gone + [n for n, used in memory.table_rows.items() if rows.get(n) != len(used)]
 
@@ -127,6 +134,7 @@ def memory_to_state(memory: GuardMemory) -> dict[str, Any]:
         "held": _copies(memory.frozen),
         "table_rows": _copies(memory.table_rows),
         "table_values": _copies(memory.table_values),
+        **({"scales": _copies(memory.scales)} if memory.scales else {}),
     }
 
 
@@ -155,6 +163,10 @@ def memory_from_state(state: dict[str, Any], roles: ParameterRoles) -> GuardMemo
             f"expected a state of the same model, but {wrong[0]} is {theirs.get(wrong[0], 'not frozen')} there and "
             f"{known.get(wrong[0], 'not frozen')} here; create the guard with the same frozen and free"
         )
+    shapes = {n: tuple(magnitude.scale().shape) for n, magnitude in roles.magnitudes.items()}
+    if {n: tuple(t.shape) for n, t in memory.scales.items()} != (shapes if memory.tasks else {}):
+        raise InputError("expected a state of the same model, got one with other adapters; add the same adapters first")
+    check_no_nan(memory.scales)
     # a NaN may be a value of a buffer of the user's own modules
     check_no_nan({n: t for n, t in memory.frozen.items() if n not in roles.read} | memory.table_values)
     for name, used in memory.table_rows.items():
@@ -201,6 +213,7 @@ def _memory_from_dict(state: dict[str, Any]) -> GuardMemory:
         roots[name] = [Root(*(np.array(part[g], order="F") for part in parts)) for g in range(len(layer["basis"]))]
         rows[name] = int(layer["rows"])
     copies = [_copies(state[part]) for part in ("held", "table_rows", "table_values")]
+    copies.append(_copies(state.get("scales", {})))
     return GuardMemory(int(state["tasks"]), directions, roots, rows, *copies)
 
 

@@ -6,15 +6,18 @@ The targets z are the layer's outputs at the current weights: with them the same
 layer's outputs on everything recorded have drifted.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from remanence.deep.guards.checks.batches import Forward, call_checked, check_batches, first_line
+from remanence.deep.guards.padding import RealPositions, real_positions, without_padding
 from remanence.deep.guards.parameter_roles import ParameterRoles
 from remanence.deep.guards.projection.buffers import record_buffer_reads
 from remanence.deep.nn.distributed import all_gather, any_process
@@ -41,6 +44,7 @@ class InputRecorder:
         self.begun = False
         self._values: dict[str, Tensor] = {}
         self._busy = False
+        self._real: RealPositions = {}
 
     def record(self, model: nn.Module, batches: Iterable[Any], forward: Forward) -> Any:
         """Run the model over the batches; return the first batch, for a later check."""
@@ -49,11 +53,20 @@ class InputRecorder:
             for recorded in self.roles.recorded:
                 self._hook(hooks, recorded.module, self._record_layer(recorded))
             for name, table in self.roles.tables.items():
-                self._hook(hooks, table, self._record_lookup(name))
+                if type(table).forward in (nn.Embedding.forward, nn.EmbeddingBag.forward):
+                    self._hook(hooks, table, self._record_lookup(name))
+                else:
+                    hooks.enter_context(Lookups(table.weight, partial(self._add_lookup, name)))
             for name, norm in self.roles.norms.items():
                 self._hook(hooks, norm, self._record_norm(name))
             read = hooks.enter_context(record_buffer_reads({name: self.roles.buffers[name] for name in self.read}))
             for batch in check_batches(batches):
+                self._real = real_positions(model, batch)
+                if any(not bool(real.any()) for real in self._real.values()):
+                    raise InputError(
+                        "expected batches with inputs, got one of nothing but padding (its attention_mask is zero "
+                        "everywhere); leave it out. Nothing was absorbed"
+                    )
                 with _explain_vmap_errors():
                     call_checked(model, batch, forward)
                 self.begun = True
@@ -78,8 +91,13 @@ class InputRecorder:
             self._busy = True
             try:
                 inputs = recorded.rows(*args, **kwargs)
+                given = next(iter(args or kwargs.values()))
                 for matrix in recorded.matrices:
-                    self._fold(self.roles.matrices[self.roles.aliases[matrix.name]], inputs[matrix.name])
+                    rows = inputs[matrix.name]
+                    if self._real and recorded.by_position and rows.shape[1] == given[..., 0].numel():
+                        rows = without_padding(rows[0].reshape(*given.shape[:-1], -1), self._real)
+                        rows = rows.reshape(1, -1, rows.shape[-1])
+                    self._fold(self.roles.matrices[self.roles.aliases[matrix.name]], rows)
             finally:
                 self._busy = False
 
@@ -87,10 +105,12 @@ class InputRecorder:
 
     def _record_lookup(self, name: str) -> Any:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            indices = args[0] if args else kwargs["input"]
-            self.looked_up[name][indices.detach().flatten().cpu()] = True
+            self._add_lookup(name, args[0] if args else kwargs["input"])
 
         return hook
+
+    def _add_lookup(self, name: str, indices: Tensor) -> None:
+        self.looked_up[name][without_padding(indices.detach(), self._real).flatten().cpu()] = True
 
     def _record_norm(self, name: str) -> Any:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -133,6 +153,21 @@ class InputRecorder:
         self.called = dict(zip(self.called, flags, strict=False))
         self.read = dict(zip(self.read, flags[len(self.called) :], strict=True))
         return self
+
+
+class Lookups(TorchFunctionMode):
+    """Reports the rows of a table that F.embedding looks up, for modules that compute the indices themselves."""
+
+    def __init__(self, weight: Tensor, report: Callable[[Tensor], None]) -> None:
+        super().__init__()
+        self.weight, self.report = weight, report
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (nn.functional.embedding, nn.functional.embedding_bag):
+            named = dict(zip(("input", "weight"), args, strict=False)) | (kwargs or {})
+            if named["weight"] is self.weight:
+                self.report(named["input"])
+        return func(*args, **(kwargs or {}))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from remanence.deep.guards.checks.batches import Forward, call_model
 from remanence.deep.guards.checks.trial import TrialStep
+from remanence.deep.guards.fresh_adapters import move_fresh_adapters
 from remanence.deep.guards.guard import Guard, check_complete, check_saved, saved_state
 from remanence.deep.guards.guard_memory import (
     GuardMemory,
@@ -35,6 +36,7 @@ from remanence.deep.guards.projection.guarded_steps import StepProjector
 from remanence.deep.guards.projection.layer_projector import LayerProjector
 from remanence.deep.guards.projection.protected_directions import FrozenTensor, ProtectedDirections
 from remanence.deep.guards.report import GuardReport, LayerReport
+from remanence.deep.nn.adapters import KeptMagnitude
 from remanence.deep.nn.distributed import all_or_none, broadcast_buffers
 from remanence.deep.nn.eval_mode import frozen_batch_norms
 from remanence.deep.nn.heads import add_outputs
@@ -70,7 +72,8 @@ class LayerGuard(Guard):
         ----------
         batches : iterable
             Batches of inputs: tensors, tuples of positional inputs or dicts of named inputs; none is stored. For a
-            loader of (inputs, labels) pass ``(x for x, y in loader)``.
+            loader of (inputs, labels) pass ``(x for x, y in loader)``. Positions that are zero in the `attention_mask`
+            of a dict are padding, which is not protected.
         forward : callable, optional
             Called as forward(model, batch) if a batch holds more than inputs, for example labels:
             ``guard.absorb(loader, lambda model, batch: model(batch[0]))``.
@@ -97,14 +100,15 @@ class LayerGuard(Guard):
                 if recorder.begun
                 else "expected at least one batch of inputs to absorb, got none; was a generator used up?"
             )
-        new = add_task(
-            self._memory,
-            recorder,
-            {name: self._directions_to_protect(name, roots) for name, roots in recorder.roots.items()},
-        )
+        found = {name: self._directions_to_protect(name, roots) for name, roots in recorder.roots.items()}
+        found, start = move_fresh_adapters(recorder, found, self._memory.directions)
+        new = add_task(self._memory, recorder, found)
         with all_or_none(device):
             if first is not None:
-                TrialStep(self.model, self._roles, first, forward).run(self._projectors(new), self._is_exact)
+                TrialStep(self.model, self._roles, first, forward).run(self._projectors(new), self._is_exact, start)
+        with torch.no_grad():
+            for parameter, value in start.items():
+                parameter.copy_(value)
         self._memory = new
         self._reattach()
         full = [name for name, share in self.capacity().items() if share >= FULL and self._is_trainable(name)]
@@ -224,6 +228,7 @@ class LayerGuard(Guard):
             if used.any():
                 weight = self._roles.tables[name].weight
                 projectors.append(FrozenTensor(name, weight, memory.table_values[name], used.nonzero()[:, 0]))
+        projectors += [KeptMagnitude(self._roles.magnitudes[name], scale) for name, scale in memory.scales.items()]
         return projectors
 
     def _can_learn(self, parameters: set[int]) -> bool:

@@ -1,8 +1,13 @@
 """Which rule protects which parameter of a model, so that every parameter is accounted for.
 
-    Linear, Conv1d/2d/3d, MultiheadAttention    a memory of the inputs of each weight matrix (nn/layers.py)
+    module                                      rule
+    Linear, Conv, ConvTranspose, attention,     a memory of the inputs of each weight matrix (nn/layer_rules.py); also
+    RNN/GRU/LSTM, Conv1D of transformers        of weights that are parametrized and can be assigned (weight norm)
     Embedding, EmbeddingBag                     the rows that were looked up are frozen
-    LayerNorm, GroupNorm, BatchNorm, …          scale, shift and running statistics are frozen
+    an embedding that is also a head            both rules at once: its rows, and the head's outputs; its bias is frozen
+    LayerNorm, BatchNorm, PReLU, …, any other   scale, shift and running statistics are frozen
+    module of vectors that is called a norm
+    pairs of low-rank adapters (LoRA)           A is kept away from earlier inputs, which leaves B free (adapters.py)
     buffers of other modules                    those that a forward pass reads are frozen (projection/buffers.py)
     parameters named in `frozen`                frozen
     parameters named in `free`                  left to the optimizer, not protected
@@ -18,12 +23,13 @@ import torch
 from torch import Tensor, nn
 
 from remanence.deep.guards.projection.buffers import BufferLocation, buffer_locations
-from remanence.deep.nn.layers import RecordedModule, WeightMatrix, recorded_modules
+from remanence.deep.nn.adapters import AdapterPair, Magnitude, adapter_pairs
+from remanence.deep.nn.layer_rules import recorded_modules
+from remanence.deep.nn.layers import RecordedModule, WeightMatrix
 from remanence.errors import InputError
 
-NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase, nn.LocalResponseNorm)
+NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase, nn.LocalResponseNorm, nn.PReLU)
 TABLES = (nn.Embedding, nn.EmbeddingBag)
-LORA = ("lora_A", "lora_B")
 Table = nn.Embedding | nn.EmbeddingBag
 
 
@@ -36,8 +42,10 @@ class ParameterRoles:
     aliases: dict[str, str]  # a matrix → the name of its memory, the same for all matrices that share weights
     tables: dict[str, Table]
     frozen: dict[str, Tensor]
-    norms: dict[str, nn.Module]
+    norms: dict[str, nn.Module]  # and other modules with vectors that are frozen once the module is called
     norm_of: dict[str, str]  # a frozen tensor → its norm; other tensors are frozen after the first task, called or not
+    adapters: tuple[AdapterPair, ...]
+    magnitudes: dict[str, Magnitude]  # of adapters with a scale of their own, which is kept
     kept: tuple[nn.Parameter, ...]  # all parameters that a rule protects
     buffers: dict[str, BufferLocation]  # outside norms
     read: frozenset[str]  # buffers that are frozen once a forward pass reads them, unless `frozen` names them
@@ -52,46 +60,102 @@ def assign_roles(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[st
     frozen, free = check_patterns(model, frozen, "frozen"), check_patterns(model, free, "free")
     named = dict(model.named_parameters(remove_duplicate=False))
     _check_parameters(named)
-    _check_adapters(model, (*frozen, *free))
     pinned = {id(p) for n, p in named.items() if matches(n, frozen)}
     unprotected = {id(p) for n, p in named.items() if matches(n, free)} - pinned
     found = list(recorded_modules(model))
     # every input contains the constant one, so if the weight is frozen the bias must be frozen too
     biases = [m.bias_parameter for w in found for m in w.matrices if id(m.weight_parameter) in pinned]
     pinned |= {id(bias) for bias in biases if bias is not None} - unprotected
-    recorded, matrices, aliases = _merge_shared(_without_named(w, pinned, unprotected) for w in found)
-    kept = {id(p) for m in matrices.values() for p in m.parameters}
     tables = {
         name: m
         for name, m in model.named_modules()
         if isinstance(m, TABLES) and id(m.weight) not in pinned and id(m.weight) not in unprotected
     }
-    _check_tables(tables, kept)
+    _check_tables(tables)
+    tied = {id(m.weight) for m in tables.values()}
+    recorded, matrices, aliases = _merge_shared(_without_named(w, pinned, unprotected, tied) for w in found)
+    kept = {id(p) for m in matrices.values() for p in m.parameters}
     frozen_tensors: dict[str, Tensor] = {name: p for name, p in named.items() if id(p) in pinned}
     frozen_tensors |= {name: b for name, b in model.named_buffers() if matches(name, frozen)}
-    norms: dict[str, nn.Module] = {name: m for name, m in model.named_modules() if isinstance(m, NORMS)}
-    norm_of: dict[str, str] = {}
     batch_norms(model)
-    for name, norm in norms.items():
-        own = {_inside(name, n): t for n, t in (*norm.named_parameters(), *norm.named_buffers())}
+    norms: dict[str, nn.Module] = {}
+    norm_of: dict[str, str] = {}
+    for name, (norm, own) in _frozen_once_called(model, matrices).items():
+        norms[name] = norm
         norm_of |= {n: name for n in own if n not in frozen_tensors and not matches(n, free)}
         frozen_tensors |= {n: own[n] for n in norm_of if n in own}
     in_norms = set(norms.values())
     buffers = {n: location for n, location in buffer_locations(model).items() if location[0] not in in_norms}
     read = frozenset(n for n in buffers if n not in frozen_tensors and not matches(n, free))
     frozen_tensors |= {n: module.get_buffer(own) for n, (module, own) in buffers.items() if n in read}
-    protected = kept | {id(m.weight) for m in tables.values()} | {id(t) for t in frozen_tensors.values()}
+    pairs = tuple(pair for pair in adapter_pairs(model) if pair.down in aliases and pair.up in aliases)
+    magnitudes = {
+        pair.magnitude.name: pair.magnitude
+        for pair in pairs
+        if pair.magnitude is not None and id(pair.magnitude.parameter) not in pinned | unprotected
+    }
+    scales = {id(magnitude.parameter) for magnitude in magnitudes.values()}
+    protected = kept | tied | scales | {id(t) for t in frozen_tensors.values()}
     unassigned = [n for n, p in named.items() if p.requires_grad and id(p) not in protected | unprotected]
     if unassigned:
         raise InputError(
-            f"no rule protects {_shortened(unassigned)}: expected parameters of Linear, Conv, Embedding, "
-            "MultiheadAttention and norm modules; name the others in frozen=(…) to freeze them after the first task, "
-            "or in free=(…) to leave them to the optimizer without protection (patterns such as 'rnn.*' are accepted)"
+            f"no rule protects {_shortened(unassigned)}{_reason(model, unassigned)}: expected parameters of Linear, "
+            "Conv, Embedding, MultiheadAttention, RNN, GRU, LSTM and norm modules; name the others in frozen=(…) to "
+            "freeze them after the first task, or in free=(…) to leave them to the optimizer without protection "
+            "(patterns such as 'rnn.*' are accepted)"
         )
     parameters = tuple(p for p in model.parameters() if id(p) in protected)
     return ParameterRoles(
-        recorded, matrices, aliases, tables, frozen_tensors, norms, norm_of, parameters, buffers, read
+        recorded,
+        matrices,
+        aliases,
+        tables,
+        frozen_tensors,
+        norms,
+        norm_of,
+        pairs,
+        magnitudes,
+        parameters,
+        buffers,
+        read,
     )
+
+
+def _frozen_once_called(
+    model: nn.Module, matrices: dict[str, WeightMatrix]
+) -> dict[str, tuple[nn.Module, dict[str, Tensor]]]:
+    """Return the modules with vectors to freeze once they are called, and those vectors and buffers by full name."""
+    found: dict[str, tuple[nn.Module, dict[str, Tensor]]] = {}
+    biases = {id(m.bias_parameter) for m in matrices.values()}
+    multiplying = {m.module for m in matrices.values()}
+    for name, module in model.named_modules():
+        if is_norm(module):
+            own = {_inside(name, n): t for n, t in (*module.named_parameters(), *module.named_buffers())}
+            found[name] = (module, own)
+        elif module in multiplying:  # a bias that its matrix leaves out
+            bias = module._parameters.get("bias")
+            if bias is not None and id(bias) not in biases:
+                found[name] = (module, {_inside(name, "bias"): bias})
+    return found
+
+
+def is_norm(module: nn.Module) -> bool:
+    """Return whether a module only scales and shifts: a norm of torch, or one of vectors that is called a norm."""
+    if isinstance(module, NORMS):
+        return True
+    plain = not any(True for _ in module.children()) and not any(True for _ in module.buffers())
+    parameters = list(module.parameters())
+    return "norm" in type(module).__name__.lower() and plain and all(p.dim() <= 1 for p in parameters)
+
+
+def _reason(model: nn.Module, names: list[str]) -> str:
+    """Say why a parameter of a parametrization has no rule."""
+    if any(".parametrizations." in f".{name}" for name in names):
+        return (
+            " (a weight that is computed by a parametrization is protected if it takes any value assigned to it, as "
+            "weight_norm does; try torch.nn.utils.parametrize.remove_parametrizations)"
+        )
+    return ""
 
 
 def _check_parameters(named: dict[str, nn.Parameter]) -> None:
@@ -102,30 +166,19 @@ def _check_parameters(named: dict[str, nn.Parameter]) -> None:
             raise InputError(f"expected real parameters, got {name} of {parameter.dtype}")
 
 
-def _check_adapters(model: nn.Module, named: tuple[str, ...]) -> None:
-    """Raise InputError for trainable low-rank adapters: after the first task they could not learn any more."""
-    parts = [(_inside(n, part), getattr(m, part, None)) for n, m in model.named_modules() for part in LORA]
-    found = [
-        name
-        for name, part in parts
-        if isinstance(part, nn.Module)
-        and any(p.requires_grad and not matches(_inside(name, n), named) for n, p in part.named_parameters())
-    ]
-    if found:
-        raise InputError(
-            f"expected layers that are trained themselves, got low-rank adapters (LoRA): {_shortened(found)}. "
-            "Each lora_B has only as many inputs as its rank; the first task uses all of them, and nothing could be "
-            "learned after it; merge the adapters into their layers (merge_and_unload()) and train those, guard the "
-            "adapters by OGD, or name them in free=('*lora_*',) to leave them unprotected"
-        )
+def _without_named(recorded: RecordedModule, pinned: set[int], unprotected: set[int], tied: set[int]) -> RecordedModule:
+    """Remove from a module the matrices and biases that `frozen` and `free` name, and the biases of tied heads.
 
-
-def _without_named(recorded: RecordedModule, pinned: set[int], unprotected: set[int]) -> RecordedModule:
-    """Remove the matrices and biases that `frozen` and `free` name from a module."""
+    If a row of a tied weight is frozen, only the bias could undo what the constant input adds, and it must not change.
+    """
     out = pinned | unprotected
-    left = [m for m in recorded.matrices if id(m.weight_parameter) not in out]
+    left = [m for m in recorded.matrices if not any(id(p) in out for p in m.weight_parameters)]
     return replace(
-        recorded, matrices=tuple(replace(m, bias_name="") if id(m.bias_parameter) in out else m for m in left)
+        recorded,
+        matrices=tuple(
+            replace(m, bias_name="") if id(m.bias_parameter) in out or id(m.weight_parameter) in tied else m
+            for m in left
+        ),
     )
 
 
@@ -163,16 +216,11 @@ def _merge_shared(
     return tuple(recorded), matrices, aliases
 
 
-def _check_tables(tables: dict[str, Table], kept: set[int]) -> None:
+def _check_tables(tables: dict[str, Table]) -> None:
     for name, table in tables.items():
         if table.max_norm is not None:
             raise InputError(
                 f"{name} rescales its rows in the forward pass (max_norm), so they cannot be protected; drop max_norm"
-            )
-        if id(table.weight) in kept:
-            raise InputError(
-                f"{name}.weight is also the weight of another layer, and no rule protects both uses; "
-                f"untie them, or name it in frozen=('{name}.weight',)"
             )
 
 

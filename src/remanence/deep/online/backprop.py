@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from remanence.arrays import Array
 from remanence.deep.nn.eval_mode import eval_mode
 from remanence.deep.nn.flat_parameters import FlatParameters
-from remanence.deep.nn.layers import RecordedModule, WeightMatrix, recorded_modules
+from remanence.deep.nn.layer_rules import recorded_modules
+from remanence.deep.nn.layers import RecordedModule, WeightMatrix
 from remanence.deep.nn.outputs import as_input_error, check_output
 from remanence.deep.online.learner import to_float64
 from remanence.errors import InputError

@@ -167,7 +167,7 @@ def test_a_state_without_frozen_buffers_still_loads(kind, rows):
     guard.absorb([rows(3, 8)])
     state = guard.state_dict()
     assert set(state["held"]) == {"1.mean", "1.seen"}
-    state["held"] = {}
+    state |= {"held": {}, "format": 1}  # format 1 does not list its entries
     GUARDS[kind](net).load_state_dict(state)
 
 

@@ -63,7 +63,7 @@ def test_frozen_tensors_and_embedding_rows_are_named_too(answers, moved):
     with pytest.warns(UserWarning, match=r"^1\.weight, 0 " + MOVED), guard.protect(guarded), torch.no_grad():
         net[0].weight += 1
         net[1].weight += 1
-    assert moved(net, old) == 0
+    assert moved(net, old) < 1e-15
 
 
 def sam_step(net, base, new, rho=0.05):

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from remanence.deep.guards.checks.batches import Forward
+from remanence.deep.guards.padding import real_positions, without_padding
 from remanence.deep.guards.parameter_roles import ParameterRoles, float_outputs
 from remanence.deep.guards.projection.guarded_steps import StepProjector
 from remanence.deep.nn.eval_mode import eval_mode
@@ -30,15 +31,26 @@ class TrialStep:
 
     def __init__(self, model: nn.Module, roles: ParameterRoles, batch: Any, forward: Forward) -> None:
         self.model, self.roles = model, roles
-        self.outputs: Callable[[], list[Tensor]] = lambda: float_outputs(forward(model, batch))
+        real = real_positions(model, batch)
+        self.outputs: Callable[[], list[Tensor]] = lambda: [
+            without_padding(t, real) for t in float_outputs(forward(model, batch))
+        ]
         self.now: Values = {p: p.detach().clone() for p in roles.kept}
 
     @torch.no_grad()
-    def run(self, projectors: Sequence[StepProjector], exact: bool) -> None:
-        """Raise InputError if the step changes the outputs; the parameters are restored in any case."""
+    def run(self, projectors: Sequence[StepProjector], exact: bool, start: Values) -> None:
+        """Raise InputError if the step changes the outputs; the parameters are restored in any case.
+
+        The step begins at the values in `start`, for the parameters that the memory has moved.
+        """
         with eval_mode(self.model):
             try:
                 self.before, self.again = self.outputs(), self.outputs()
+                if start:
+                    _write(start)
+                    moved = self._moved(self.outputs())
+                    if moved is not None:
+                        self._raise(start, *moved)
                 stepped = self._allowed_step(projectors)
                 moved = self._moved(self.outputs()) if exact else self._moved(self._outputs_outside(stepped))
                 if moved is not None:
@@ -81,8 +93,11 @@ class TrialStep:
         owners: dict[nn.Module, list[Tensor]] = {
             w.module: [p for m in w.matrices for p in m.parameters] for w in self.roles.recorded
         }
-        owners |= {table: [table.weight] for table in self.roles.tables.values()}
-        return owners | {norm: list(norm.parameters()) for norm in self.roles.norms.values()}
+        for module in (*self.roles.tables.values(), *self.roles.norms.values()):
+            owners[module] = list(module.parameters())
+        for magnitude in self.roles.magnitudes.values():
+            owners[magnitude.module] = [*owners.get(magnitude.module, []), magnitude.parameter]
+        return owners
 
     def _moved(self, after: list[Tensor]) -> tuple[float, float] | None:
         """Return how far the outputs changed and what rounding allows, if it is more."""

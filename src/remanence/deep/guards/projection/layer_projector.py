@@ -35,6 +35,7 @@ class LayerProjector:
         self.matrix, self.directions, self.name = matrix, directions, matrix.name
         self.parameters, self.by_layer = matrix.parameters, True
         self.weight, self.bias = matrix.weight_parameter, matrix.bias_parameter
+        self.originals = matrix.weight_parameters  # one, unless the weight is parametrized
         self.inputs, dtype = matrix.weight.shape[2], matrix.weight.dtype
         self.dtype = dtype if dtype.itemsize >= 4 else torch.float32
         self.product = Tensor.addmm_ if matrix.groups == 1 else Tensor.baddbmm_
@@ -53,7 +54,7 @@ class LayerProjector:
 
     def _correction(self) -> Correction | None:
         """Return the correction for what can change now: a parameter may be frozen or unfrozen at any time."""
-        moving = (_can_move(self.weight), self.bias is not None and _can_move(self.bias))
+        moving = (any(map(_can_move, self.originals)), self.bias is not None and _can_move(self.bias))
         if moving not in self.corrections and any(moving):
             places = slice(0 if moving[0] else self.inputs, None if moving[1] or self.bias is None else self.inputs)
             C, left = self.directions.correction(places)
@@ -105,9 +106,9 @@ class LayerProjector:
             self._write(self.matrix, correction, W, b)
 
     def project_gradient(self) -> None:
-        """Remove the forbidden part from the gradients."""
+        """Remove the forbidden part from the gradients; those of a parametrization are left as they are."""
         correction = self._correction()
-        if correction is None:
+        if correction is None or self.matrix.parametrized:
             return
         slopes = replace(self.matrix, gradient=True)
         G, b = self._parts(slopes)

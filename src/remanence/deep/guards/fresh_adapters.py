@@ -1,0 +1,50 @@
+"""Move new low-rank adapters away from the inputs of a task, so that they cannot change its outputs.
+
+    B = 0:   A ← A (I − U ω Uᵀ)                     (F1)   U, ω: the protected inputs of A; the product B A stays zero
+    A U = 0:   (B + ΔB)(A + ΔA) U = 0               (F2)   if A stays away from U (its own projection), whatever B does
+
+So B needs no memory at all. Once B has learned, a pair is protected like any two layers: A keeps its outputs on earlier
+inputs, and B its outputs on those of A.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from remanence.deep.guards.input_recorder import InputRecorder
+from remanence.deep.guards.projection.protected_directions import ProtectedDirections
+from remanence.memory.root import Root
+
+Directions = dict[str, ProtectedDirections]
+
+
+def move_fresh_adapters(
+    recorder: InputRecorder, directions: Directions, known: Directions
+) -> tuple[Directions, dict[Tensor, Tensor]]:
+    """Return the directions to protect, and the new values of each A whose B is zero and has no memory yet.
+
+    The recorder then holds what those A give at their new values, and no inputs of those B.
+    """
+    roles = recorder.roles
+    start: dict[Tensor, Tensor] = {}
+    for pair in roles.adapters:
+        down, up = roles.aliases[pair.down], roles.aliases[pair.up]
+        if not pair.is_fresh or up in known or down not in directions:
+            continue
+        A, kept = roles.matrices[down], directions[down]
+        values = A.values()
+        C, _ = kept.correction(slice(None))
+        moved = values - (values @ kept.basis) @ C  # (F1)
+        outputs = torch.zeros_like(kept.outputs) if kept.strength is None else moved @ kept.basis
+        directions = {n: d for n, d in directions.items() if n != up} | {down: replace(kept, outputs=outputs)}
+        weight = A.weight_parameter
+        start[weight] = moved.reshape(weight.shape).to(weight)
+        recorder.roots[down] = [
+            Root(root.factor, np.asfortranarray(root.factor @ W.T), np.zeros(len(W)))
+            for root, W in zip(recorder.roots[down], moved.numpy(), strict=True)
+        ]
+        recorder.roots.pop(up, None)
+        recorder.rows.pop(up, None)
+    return directions, start
