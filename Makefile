@@ -15,7 +15,7 @@ $(VENV)/.core: pyproject.toml constraints.txt setup.py $(wildcard src/remanence/
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev,data,deep,hf,lightning]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev,data,deep,hf,lightning,scale]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.core
@@ -82,7 +82,7 @@ minimum:                           ## the tests with the oldest versions that py
 	mkdir -p build
 	$(PYTHON) -c $(MINIMUM) > build/minimum.txt
 	$(PYTHON) -m venv build/minimum
-	build/minimum/bin/pip install -q -c constraints.txt -r build/minimum.txt -e '.[dev,data,deep]'
+	build/minimum/bin/pip install -q -c constraints.txt -r build/minimum.txt -e '.[dev,data,deep,scale]'
 	build/minimum/bin/python -m pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.bench              ## every benchmark as a ratio measured in one run

@@ -10,7 +10,8 @@ import pytest
 import remanence as rm
 
 pytest.importorskip("torch")
-MODULES = ["kalman", "deep", "streams", "metrics", "steps"]
+pytest.importorskip("dask")
+MODULES = ["kalman", "deep", "scale", "streams", "metrics", "steps"]
 METRICS = ["average", "backward_transfer", "forgetting", "forward_transfer", "regret"]
 
 

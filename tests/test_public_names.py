@@ -44,6 +44,7 @@ PUBLIC = [
     "metrics",
     "min_norm",
     "save",
+    "scale",
     "steps",
     "streams",
 ]

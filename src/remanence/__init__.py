@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from remanence import moved as _moved
 
 if TYPE_CHECKING:
-    from remanence import certificates, compat, deep, evaluation, kalman, streams
+    from remanence import certificates, compat, deep, evaluation, kalman, scale, streams
     from remanence.certificates import certify
     from remanence.errors import FileError, InputError, MissingDependency, NumericalError
     from remanence.estimators import (
@@ -69,6 +69,7 @@ _MODULES = {
     "evaluation": "remanence.evaluation",
     "kalman": "remanence.kalman",
     "metrics": "remanence.evaluation.metrics",
+    "scale": "remanence.scale",
     "steps": "remanence.methods.step_sizes",
     "streams": "remanence.streams",
 }
@@ -108,6 +109,7 @@ __all__ = [
     "metrics",
     "min_norm",
     "save",
+    "scale",
     "steps",
     "streams",
 ]

@@ -86,12 +86,18 @@ def evaluate_tables(
                         sums.add(true.reshape(len(true), -1), predicted.reshape(len(true), -1))
     if not rows:
         raise InputError("expected rows without missing entries to evaluate on, got none")
+    labels, confusion = confusion_matrix(pairs, classes)
+    return Evaluation(rows, dropped, labels, confusion, {} if classifier else sums.errors(columns.targets))
+
+
+def confusion_matrix(pairs: dict[tuple[Any, Any], int], classes: list[Any]) -> tuple[list[Any], Array]:
+    """All labels, and the rows by true and by predicted label, from the counts of such pairs."""
     labels = sorted({label for pair in pairs for label in pair} | set(classes))
-    confusion = np.zeros((len(labels), len(labels)), int)
     position = {label: k for k, label in enumerate(labels)}
+    confusion = np.zeros((len(labels), len(labels)), int)
     for (true, predicted), count in pairs.items():
         confusion[position[true], position[predicted]] = count
-    return Evaluation(rows, dropped, labels, confusion, {} if classifier else sums.errors(columns.targets))
+    return labels, confusion
 
 
 def _columns(

@@ -1,0 +1,30 @@
+"""What partitions taught, in the form that travels between workers: no settings, no encoder, packed triangles."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from remanence.estimators import RandomFeatures
+
+
+@dataclass(frozen=True)
+class LearnedPart:
+    """The learned attributes of an estimator; they are never written to, because a task may run twice."""
+
+    attributes: dict[str, Any]
+
+
+def pack(model: Any) -> LearnedPart:
+    """What the model has learned; a frozen encoder stays with the settings, which reach every worker once."""
+    settings = set(model.get_params(deep=False))
+    attributes = {name: value for name, value in model.__dict__.items() if name not in settings}
+    if not isinstance(model.features, RandomFeatures):
+        attributes.pop("features_", None)
+    return LearnedPart(attributes)
+
+
+def unpack(model: Any, learned: LearnedPart) -> Any:
+    """A new estimator with the settings of `model` that has learned this."""
+    attributes = {name: getattr(model, name) for name in model.get_params(deep=False)} | learned.attributes
+    if model.features is not None:
+        attributes.setdefault("features_", model.features)
+    return model._with(attributes)
