@@ -2,13 +2,14 @@
 
 from fnmatch import fnmatch
 
-from benchmarks import batches, classifier, deep, files, kalman, linear_track, live, memory
+from benchmarks import batches, classifier, deep, files, kalman, linear_track, live, memory, predict
 from benchmarks.rows import Benchmark
 
 GROUPS: dict[str, dict[str, Benchmark]] = {
     "linear_track": linear_track.BENCHMARKS,
     "batches": batches.BENCHMARKS,
     "classifier": classifier.BENCHMARKS,
+    "predict": predict.BENCHMARKS,
     "live": live.BENCHMARKS,
     "memory": memory.BENCHMARKS,
     "files": files.BENCHMARKS,

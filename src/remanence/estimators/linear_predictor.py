@@ -15,12 +15,13 @@ from remanence.estimators.fingerprint import fingerprint, stands_for
 from remanence.estimators.one_value import OneValue
 from remanence.estimators.readouts.solution import READOUTS, Solution, SolutionCache, check_readout, solve_discriminant
 from remanence.estimators.settings import check_bool, check_method, check_word
+from remanence.memory.products import scores_of
 from remanence.methods import RLS
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.protocol import Method
-from remanence.parallel.forking import unforked
 from remanence.validation import check_finite, check_numbers, check_result, quiet
 
+PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
 FORM = ("state_", "method_", "offset_")  # other values of these can represent the same model
 
 
@@ -175,12 +176,26 @@ class LinearPredictor(OneValue):
         return W.T, np.zeros(W.shape[1], W.dtype)
 
     @quiet
-    def _scores(self, design: Array) -> Array:
+    def _scores(self, X: Any) -> Array:
+        """The outputs (n, c) for rows as the caller passed them."""
+        if not self._plain(X):
+            X = self._check_X(X, reset=False)
+            if self.features is not None:
+                X = self._encoded(X, reset=False)
         W = self._weights()
-        with unforked:
-            scores = np.asarray(design @ W)
-        check_result(scores)
-        return scores
+        if not self.fit_intercept:
+            return scores_of(X, W)
+        return scores_of(X, W[1:], self.offset_, W[0])
+
+    def _plain(self, X: Any) -> bool:
+        """Whether X is an array that can be multiplied as it is: what is wrong with its numbers shows in the result."""
+        return (
+            type(X) is np.ndarray
+            and X.dtype in PRECISIONS
+            and X.shape == (len(X) or -1, self.n_features_in_)
+            and self.features is None
+            and "feature_names_in_" not in self.__dict__
+        )
 
     @property
     def ridge_(self) -> float:
@@ -225,7 +240,7 @@ class LinearClassifier(LinearPredictor):
 
     @quiet
     def _class_scores(self, X: Any) -> Array:
-        scores = self._scores(self._design(self._check_X(X, reset=False)))
+        scores = self._scores(X)
         solution = self._solution()
         if solution is not None:
             return scores if solution.bias is None else scores + solution.bias.astype(scores.dtype)
@@ -305,10 +320,10 @@ class LinearRegressor(LinearPredictor):
         array (n,) or (n, outputs), or a pair of them
         """
         now = self._now()
-        design = now._design(now._check_X(X, reset=False))
-        mean = now._scores(design)
+        mean = now._scores(X)
         if not return_std:
             return mean[:, 0] if now._flat else mean
+        design = now._design(now._check_X(X, reset=False))
         std = np.sqrt(now._soft("return_std").variance(now.state_, design))
         return (mean[:, 0], std[:, 0]) if now._flat else (mean, std)
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from remanence.arrays import Array
+from remanence.memory.products import scores_of
 from remanence.methods.live.generic import Live
-from remanence.parallel.forking import unforked
-from remanence.validation import check_result, check_rows, quiet
+from remanence.validation import check_rows, quiet
 
 State = TypeVar("State")
 
@@ -119,11 +119,7 @@ class Method(ABC, Generic[State]):
     def predict(self, state: State, X: Any) -> Array:
         """The predictions X @ W (n, c) at rows X (n, d)."""
         W = self.weights(state)
-        X = check_rows(X, len(W), W.dtype)
-        with unforked:
-            answers = np.asarray(X @ W)
-        check_result(answers)
-        return answers
+        return scores_of(check_rows(X, len(W), W.dtype, finite=False), W)
 
 
 def structure(state: object) -> list[type]:

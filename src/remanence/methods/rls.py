@@ -20,13 +20,13 @@ from remanence.memory import lost
 from remanence.memory import root as roots
 from remanence.memory.forgetting import WeightSchedule
 from remanence.memory.posterior import RENEWAL
+from remanence.memory.products import scores_of
 from remanence.memory.root import Root, add_rows, sums_of_squares
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.live.generic import Live
 from remanence.methods.precision import check_loss
 from remanence.methods.rls_exact import ExactState
 from remanence.methods.rls_state import RLSState
-from remanence.parallel.forking import unforked
 from remanence.validation import (
     check_block,
     check_free,
@@ -151,11 +151,7 @@ class RLS(SoftMethod[RLSState | ExactState]):
     @quiet
     def predict(self, state: RLSState | ExactState, X: Any) -> Array:
         W = state.weights(schedules(self.forget, self.floor))
-        X = check_rows(X, len(W), W.dtype)
-        with unforked:
-            answers = X @ W
-        check_result(answers)
-        return np.asarray(answers)
+        return scores_of(check_rows(X, len(W), W.dtype, finite=False), W)
 
     @quiet
     def variance(self, state: RLSState | ExactState, X: Any) -> Array:
