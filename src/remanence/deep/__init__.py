@@ -12,6 +12,7 @@ except ImportError as error:
         "remanence.deep needs torch, which is not installed; pip install 'remanence[deep]'"
     ) from error
 
+from remanence.deep import integrations as integrations
 from remanence.deep.encoder import Encoder
 from remanence.deep.guards.gradient_projection import GradientProjection
 from remanence.deep.guards.guard import Guard

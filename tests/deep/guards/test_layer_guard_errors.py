@@ -219,3 +219,37 @@ def test_a_model_with_randomness_of_its_own_in_eval_mode_is_judged_by_it(rows):
     torch.manual_seed(0)
     guard.absorb([rows(2, 6)], forward=lambda model, x: model(x) + 0.1 * torch.randn(2, 2, dtype=torch.float64))
     assert guard.report().tasks == 1
+
+
+@pytest.mark.parametrize("make", GUARDS)
+def test_a_model_half_on_another_device_raises_an_error(make, mlp, rows):
+    net = mlp()
+    guard = make(net)
+    guard.absorb([rows(3, 10)])
+    net[2].to("meta")
+    with pytest.raises(rm.InputError, match=r"2\.weight on the meta device"):
+        guard.absorb([rows(3, 10)])
+    with pytest.raises(rm.InputError, match="meta"), guard.protect(optim.SGD(net.parameters(), lr=0.1)):
+        pass
+    with pytest.raises(rm.InputError, match="meta"):
+        make(net)
+    assert guard._memory.tasks == 1
+
+
+@pytest.mark.parametrize("make", GUARDS)
+def test_an_optimizer_made_before_a_layer_was_replaced_raises_an_error(make, mlp, rows):
+    net = mlp()
+    guard, optimizer = make(net), optim.SGD(net.parameters(), lr=0.1)
+    guard.absorb([rows(3, 10)])
+    guard.grow("4", 5)
+    with pytest.raises(rm.InputError, match=r"4\.weight is not among its parameters.*Create a new one"):
+        guard.protect(optimizer).__enter__()
+    assert not optimizer._optimizer_step_post_hooks
+    with guard.protect(optim.SGD(net.parameters(), lr=0.1)):
+        pass
+
+
+@pytest.mark.parametrize("make", GUARDS)
+def test_a_frozen_model_raises_an_error(make, mlp):
+    with pytest.raises(rm.InputError, match="all are frozen"):
+        make(mlp().requires_grad_(False))

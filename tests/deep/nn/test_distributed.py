@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import remanence as rm
+
 torch = pytest.importorskip("torch")
 
 WORKER = Path(__file__).with_name("distributed_worker.py")
@@ -43,3 +45,19 @@ def test_two_processes_end_with_one_memory_and_keep_the_outputs_of_both_shares(t
     for bad, (hurt, other) in enumerate(((first, second), (second, first))):
         assert "IndexError" in hurt["refused"][bad]
         assert other["refused"][bad].startswith("InputError: another process failed to absorb its batches")
+
+
+def test_sharded_parameters_raise_an_error(tmp_path):
+    """FSDP2 gives every process a part of each weight, which a guard cannot use."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    try:
+        net = torch.nn.Sequential(torch.nn.Linear(4, 4))
+        fully_shard(net, mesh=init_device_mesh("cpu", (1,)))
+        with pytest.raises(rm.InputError, match=r"0\.weight sharded over processes.*DistributedDataParallel"):
+            rm.deep.GradientProjection(net)
+    finally:
+        dist.destroy_process_group()

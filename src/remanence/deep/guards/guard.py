@@ -85,8 +85,9 @@ class Guard(ABC):
         Parameters
         ----------
         *optimizers : torch.optim.Optimizer
-            The optimizers that update the model's parameters.
+            The optimizers that update the model's parameters; Accelerate's and Lightning's wrappers are looked through.
         """
+        optimizers = tuple(map(unwrap_optimizer, optimizers))
         self._check_optimizers(optimizers)
         with ExitStack() as hooks:
             projectors = self._attach(hooks, optimizers)
@@ -191,6 +192,29 @@ class Guard(ABC):
                 "expected an optimizer of the guarded model's parameters, got one that has none of them; was it "
                 "created for another model, or before a layer was replaced? Create a new one from model.parameters()"
             )
+        self._check_replaced(guarded, optimizers)
+
+    def _check_replaced(self, guarded: set[int], optimizers: tuple[torch.optim.Optimizer, ...]) -> None:
+        """Raise InputError if an optimizer has a weight of a layer that was replaced, and not its new one."""
+        named = dict(self.model.named_parameters())
+        mine = {id(p) for p in named.values()}
+        given = [p for o in optimizers for group in o.param_groups for p in group["params"]]
+        replaced = {tuple(p.shape[1:]) for p in given if p.dim() > 1 and id(p) not in mine}
+        missing = [n for n, p in named.items() if p.requires_grad and p.dim() > 1 and id(p) not in guarded]
+        for name in missing:
+            if tuple(named[name].shape[1:]) in replaced:
+                raise InputError(
+                    f"expected an optimizer of the model's current parameters, but {name} is not among its parameters, "
+                    "and a weight like it that the model no longer has is; was a layer replaced or grown after the "
+                    "optimizer was created? Create a new one from model.parameters()"
+                )
+
+
+def unwrap_optimizer(optimizer: Any) -> Any:
+    """Return the torch optimizer inside the wrappers of Accelerate and Lightning."""
+    while isinstance(inner := getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
+        optimizer = inner
+    return optimizer
 
 
 def _ids(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:

@@ -15,6 +15,7 @@
 Frozen means: trained during the first task, fixed from the first `absorb` on (a norm: the first that calls it).
 """
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -105,6 +106,11 @@ def assign_roles(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[st
             "(patterns such as 'rnn.*' are accepted)"
         )
     parameters = tuple(p for p in model.parameters() if id(p) in protected)
+    if not any(p.requires_grad for p in named.values()):
+        raise InputError(
+            "expected a model with parameters to train, got one in which all are frozen (requires_grad is False): "
+            "nothing needs a guard"
+        )
     return ParameterRoles(
         recorded,
         matrices,
@@ -159,9 +165,20 @@ def _reason(model: nn.Module, names: list[str]) -> str:
 
 
 def _check_parameters(named: dict[str, nn.Parameter]) -> None:
+    sharded = sys.modules.get("torch.distributed.tensor")  # takes seconds to import
     for name, parameter in named.items():
         if nn.parameter.is_lazy(parameter):
             raise InputError(f"{name} has no size yet; run one batch through the model before creating the guard")
+        if parameter.is_meta:
+            raise InputError(
+                f"expected parameters with values, got {name} on the meta device; load its weights first (with "
+                "Accelerate: without device_map offloading)"
+            )
+        if sharded is not None and isinstance(parameter, sharded.DTensor):
+            raise InputError(
+                f"expected whole parameters, got {name} sharded over processes (fully_shard): a guard needs every "
+                "weight on each process; train with DistributedDataParallel instead"
+            )
         if parameter.is_complex():
             raise InputError(f"expected real parameters, got {name} of {parameter.dtype}")
 

@@ -1,0 +1,45 @@
+"""Weights in bfloat16 and float16 with memories in higher precision: old outputs are kept to the weights' rounding."""
+
+import pytest
+
+import remanence as rm
+
+torch = pytest.importorskip("torch")
+nn, optim = torch.nn, torch.optim
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_what_rounding_moves_does_not_grow_with_the_steps(dtype, mlp, rows, moved, answers):
+    net, x, new = mlp(dtype=dtype), rows(3, 10, dtype=dtype), rows(6, 10, seed=1, dtype=dtype)
+    guard = rm.deep.GradientProjection(net)
+    guard.absorb([x])
+    assert all(kept.basis.dtype == torch.float64 for kept in guard._memory.directions.values())
+    old, optimizer = [(x, answers(net, x))], optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    shifts, losses = [], []
+    with guard.protect(optimizer):
+        for _ in range(60):
+            optimizer.zero_grad()
+            loss = (net(new) - 1).square().mean()
+            loss.backward()
+            optimizer.step()
+            shifts.append(moved(net, old))
+            losses.append(float(loss.detach()))
+    assert losses[-1] < 0.5 * losses[0]
+    scale = float(torch.finfo(dtype).eps) * max(1.0, float(old[0][1].abs().max()))
+    assert max(shifts) < 16 * scale
+    assert max(shifts[40:]) < 4 * max(max(shifts[:10]), scale)
+
+
+@pytest.mark.parametrize(
+    "options", [{"foreach": True}, {"fused": True}, {"foreach": False}], ids=["foreach", "fused", "one by one"]
+)
+def test_every_implementation_of_an_optimizer(options, started, moved):
+    net, guard, old, new = started()
+    optimizer = optim.AdamW(net.parameters(), lr=1e-2, **options)
+    with guard.protect(optimizer):
+        for _ in range(5):
+            optimizer.zero_grad()
+            (net(new) - 1).square().mean().backward()
+            nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+            optimizer.step()
+    assert moved(net, old) < 1e-12
