@@ -83,6 +83,43 @@ def test_rotations(build, dtype, fade):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("panel", [1, 5, 16])
+def test_reflections_keep_every_product_of_columns(build, dtype, panel):
+    reflect = build("reflections").reflect_rows
+    for d in SIZES:
+        rng, c, n = np.random.default_rng(d), d % 4, 1 + (7 * d) % 19
+        R = np.triu(numbers(rng, d, d)) / np.sqrt(d) + 2 * np.eye(d)
+        z, X, Y = (numbers(rng, *shape, dtype=dtype) for shape in ((d, c), (n, d), (n, c)))
+        R, z = np.asfortranarray(R.astype(dtype)), np.asfortranarray(z)
+        X[:, d // 2] = 0  # nothing to reflect
+        E = np.asfortranarray(np.hstack([X, Y, np.eye(n)]).astype(dtype))
+        S, b, energy = twins.gram(R, z, X, Y)
+        reflect(R, z, E, panel)
+        assert not np.tril(R, -1).any()
+        R, z, left, share = (a.astype(float) for a in (R, z, E[:, d : d + c], E[:, d + c :]))
+        close(R.T @ R, S, dtype, 5)
+        close(R.T @ z, b, dtype, 5)
+        close(z.T @ z + left.T @ left, energy, dtype, 5)
+        on_top = np.linalg.solve(R.T, X.T.astype(float))  # what became of the zeros above the identity
+        close(share.T @ share, np.eye(n) - on_top.T @ on_top, dtype, 20)
+        close(left.T @ share, Y.T - z.T @ on_top, dtype, 20)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("power", [-300, -160, 0, 160, 300])
+def test_reflections_of_tiny_and_huge_numbers(build, dtype, power):
+    scale = dtype(10.0 ** (power if dtype is np.float64 else power / 10))
+    rng = np.random.default_rng(0)
+    R, z, E = (
+        np.asfortranarray(a.astype(dtype)) for a in (np.triu(rng.standard_normal((9, 9))), *rng.random((2, 9, 9)))
+    )
+    one, other = [a.copy(order="F") for a in (R, z[:, :0], E)], [scale * a for a in (R, z[:, :0], E)]
+    for arrays in (one, other):
+        build("reflections").reflect_rows(*(np.asfortranarray(a) for a in arrays[:2]), np.asfortranarray(arrays[2]), 4)
+    np.testing.assert_allclose(other[0] / scale, one[0], rtol=0, atol=200 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("forget", [1.0, 0.97])
 def test_weights_with_pending_rows(build, dtype, forget):
     live = build("rotations").live_rows

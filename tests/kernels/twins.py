@@ -37,6 +37,12 @@ def fold(R, z, rest, X, Y, weights, fades):
     return S, b, energy - np.einsum("ij,ij->j", b, W), errors
 
 
+def gram(R, z, X, Y):
+    """Products of the columns of [R z; X Y]: features with features, features with targets, targets with targets."""
+    R, z, X, Y = (a.astype(float) for a in (R, z, X, Y))
+    return R.T @ R + X.T @ X, R.T @ z + X.T @ Y, z.T @ z + Y.T @ Y
+
+
 def weights_with(R, W0, X, Y, forget, gain):
     """Least squares over the rows behind R and the rows X, of which row i weighs gain / forget^(i+1)."""
     weights = gain / forget ** np.arange(1.0, len(X) + 1)

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from remanence.arrays import Array
+from remanence.kernels.reflections import reflect_rows
 from remanence.kernels.rotations import rotate_rows
-from remanence.memory.root import Root, column_major, lapack, prior_floor, sums_of_squares
+from remanence.memory.root import Root, prior_floor, sums_of_squares
 from remanence.parallel.blas_threads import one_thread
 
-NARROW = 192  # features up to which a compiled loop over rows beats blocks
+NARROW = 160  # features up to which a compiled loop over rows beats blocks
 
 
 @cache
@@ -97,15 +98,13 @@ def _fold_rows(root: Root, X: Array, Y: Array, weights: Array, decay: float) -> 
 def _fold_block(root: Root, X: Array, Y: Array, scale: Array) -> tuple[Root, Array]:
     (n, d), c, dtype = X.shape, Y.shape[1], root.dtype
     scale = scale.astype(dtype)[:, None]
-    tpqrt, tpmqrt, _ = lapack(dtype.char)
-    panel = min(d, 24 if d < 512 else 16)
-    factor, V, T, _ = tpqrt(0, panel, root.factor, column_major(X, scale), overwrite_a=1, overwrite_b=1)
-    top, low = np.zeros((d, c + n), dtype, order="F"), np.zeros((n, c + n), dtype, order="F")
-    top[:, :c], low[:, :c] = root.target, Y * scale
-    low[np.arange(n), c + n - 1 - np.arange(n)] = 1  # I with its columns reversed: QL becomes QR
-    top, low, _ = tpmqrt(0, V, T, top, low, side="L", trans="T", overwrite_a=1, overwrite_b=1)
-    left = low[:, :c]
-    triangle = _geqrf(dtype.char)(np.concatenate([low[:, c:], left], axis=1), overwrite_a=1)[0]
+    rows = np.zeros((n, d + c + n), dtype, order="F")
+    np.multiply(X, scale, out=rows[:, :d])
+    np.multiply(Y, scale, out=rows[:, d : d + c])
+    rows[np.arange(n), d + c + n - 1 - np.arange(n)] = 1  # I with its columns reversed: QL becomes QR
+    factor, target = root.factor, np.asfortranarray(root.target)
+    reflect_rows(factor, target, rows, 16 if d < 512 else 32)
+    left = rows[:, d : d + c]
+    triangle = _geqrf(dtype.char)(np.concatenate([rows[:, d + c :], left], axis=1), overwrite_a=1)[0]
     errors = triangle[::-1, n:] / (np.diagonal(triangle)[::-1, None] * scale)  # (T3)
-    rest = root.rest + sums_of_squares(left)
-    return Root(factor, np.asfortranarray(top[:, :c]), rest), errors
+    return Root(factor, target, root.rest + sums_of_squares(left)), errors

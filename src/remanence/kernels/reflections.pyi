@@ -1,0 +1,3 @@
+from remanence.arrays import Array
+
+def reflect_rows(R: Array, z: Array, E: Array, panel: int) -> None: ...
