@@ -78,6 +78,6 @@ def test_bits_do_not_depend_on_the_place_in_memory(dtype):
 def test_the_constants_of_the_kernels_are_those_of_python():
     text = (NATIVE / "constants.h").read_text()
     written = dict(re.findall(r"#define KALMAN_(\w+) (.+)", text))
-    assert len(written) == 8
+    assert len(written) == 11
     for name, value in written.items():
         assert eval(value, {"DBL_EPSILON": np.finfo(float).eps}) == getattr(constants, name), name

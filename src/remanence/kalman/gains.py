@@ -17,7 +17,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.kalman.model import LinearGaussian, Steps
-from remanence.kernels.constants import MISSING
+from remanence.kernels.constants import FAR, FAST, MISSING, STRETCH
 from remanence.kernels.kalman import covariances
 from remanence.memory.gaussian import Gain, advanced_root, exactness, gain, psd_root, root_gain, semidefinite, symmetric
 
@@ -65,12 +65,14 @@ class Carried:
     """What a run over the steps carries from one part to the next; its arrays are written to."""
 
     root: Array  # (d, d) of Σ, in square-root form
-    progress: Array  # (3,) the step of the reference, when to take the next one, whether nothing changes any more
+    progress: (
+        Array  # (4,) step of the reference, steps to the next, whether nothing changes, roundings of the last change
+    )
     reference: Array  # (d, d) the covariance that later ones are compared with
 
     @classmethod
     def start(cls, cov: Array) -> "Carried":
-        return cls(psd_root(cov), np.array([0, 32, 0], np.int64), np.zeros(cov.shape))
+        return cls(psd_root(cov), np.array([0, STRETCH, 0, FAR], np.int64), np.zeros(cov.shape))
 
 
 def ulps(d: int) -> float:
@@ -133,9 +135,18 @@ def near(P: Array, B: Array, allowed: float) -> bool:
     return bool((gap <= allowed * np.finfo(float).eps * np.outer(deviations, deviations)).all())
 
 
+def moved(P: Array, B: Array) -> int:
+    """How many roundings two covariances differ by at most."""
+    deviations = np.sqrt(np.diag(P))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gaps = np.abs(P - B) / np.outer(deviations, deviations)
+    largest = np.max(gaps, initial=0.0, where=P != B) / np.finfo(float).eps
+    return int(largest if largest < FAR else FAR)
+
+
 def _by_lapack(s: Steps, cov: Array, there: Array, out: Gains, constant: bool, first: int, carried: Carried) -> int:
     T, d = len(there), len(cov)
-    mark, stride, frozen = map(int, carried.progress)
+    mark, stride, frozen, last = map(int, carried.progress)
     settled = 0 if frozen else T
     for t in range(first, T):
         full = bool(there[t].all())
@@ -161,15 +172,20 @@ def _by_lapack(s: Steps, cov: Array, there: Array, out: Gains, constant: bool, f
             out.filtered[t] = semidefinite(out.filtered[t])
         F, old = out.filtered[t], t - mark >= 8 * ulps(d)
         if not constant or not full:
-            mark, settled, stride = t + 1, T, 32
+            mark, settled, stride, last = t + 1, T, STRETCH, int(FAR)
         elif t == mark:
             carried.reference[:] = F
         elif near(F, out.filtered[t - 1], 0.0) or (old and near(F, carried.reference, ulps(d))):
             frozen, settled = 1, t
         elif t - mark >= stride:
-            mark, stride = t, 2 * stride
+            now = moved(F, carried.reference)
+            if FAST * now > last:
+                stride *= 2
+            elif 2 * now <= ulps(d):  # what is still to come is FAST times less
+                frozen, settled = 1, t
+            mark, last = t, now
             carried.reference[:] = F
-    carried.progress[:] = mark - (T - 1), stride, frozen
+    carried.progress[:] = mark - (T - 1), stride, frozen, last
     return settled
 
 

@@ -17,11 +17,11 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.kalman.filter import check_model
-from remanence.kalman.gains import SMALL, Gains, at, near, ulps
+from remanence.kalman.gains import SMALL, Gains, at, moved, near, ulps
 from remanence.kalman.means import is_wide
 from remanence.kalman.model import LinearGaussian
 from remanence.kalman.results import Filtered, Smoothed, join_groups, shared
-from remanence.kernels.constants import CAREFUL, DOUBTFUL, ROUNDING, SEEN
+from remanence.kernels.constants import CAREFUL, DOUBTFUL, FAR, FAST, ROUNDING, SEEN, STRETCH
 from remanence.kernels.kalman import smoothed_covariances, smoothed_means
 from remanence.memory.gaussian import lapack, semidefinite, symmetric
 
@@ -156,7 +156,7 @@ def _by_lapack(
     T, d = F.shape[:2]
     smoothed, L = np.empty(F.shape), np.empty((T - 1, d, d))
     smoothed[-1] = F[-1]
-    mark, stride, frozen = T - 1, 32, False
+    mark, stride, last, frozen = T - 1, STRETCH, int(FAR), False
     rest: Array | None = None
     for t in range(T - 2, -1, -1):
         same = constant and t < T - 2 and near(F[t], F[t + 1], 0.0) and near(P[t + 1], P[t + 2], 0.0)
@@ -167,7 +167,7 @@ def _by_lapack(
         if same:
             L[t] = L[t + 1]
         else:
-            mark, stride = t, 32
+            mark, stride, last = t, STRETCH, int(FAR)
             L[t], rest = _gain(at(s.A, t + 1), at(s.Q, t + 1), float(at(s.least_Q, t + 1)), F[t], P[t + 1])
         if rest is None:
             smoothed[t] = symmetric(L[t] @ (smoothed[t + 1] - P[t + 1]) @ L[t].T + F[t])  # (RTS2)
@@ -182,7 +182,12 @@ def _by_lapack(
             if near(smoothed[t], smoothed[t + 1], 0.0) or (old and near(smoothed[t], smoothed[mark], ulps(d))):
                 frozen = True
             elif mark - t >= stride:
-                mark, stride = t, 2 * stride
+                now = moved(smoothed[t], smoothed[mark])
+                if FAST * now > last:
+                    stride *= 2
+                elif 2 * now <= ulps(d):
+                    frozen = True
+                mark, last = t, now
     return smoothed, L
 
 

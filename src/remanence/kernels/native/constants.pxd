@@ -8,5 +8,8 @@ cdef extern from "constants.h" nogil:
     const double DOUBTFUL "KALMAN_DOUBTFUL"
     const double ROUNDING "KALMAN_ROUNDING"
     const double CONFLICT "KALMAN_CONFLICT"
+    const int STRETCH "KALMAN_STRETCH"
+    const int FAST "KALMAN_FAST"
+    const double FAR "KALMAN_FAR"
     const double LOG_2PI "KALMAN_LOG_2PI"
     const double EPS "DBL_EPSILON"

@@ -1,55 +1,76 @@
-/* Small dense matrices of float64, row-major and contiguous: below a dozen features a call of BLAS costs more than it
-   saves. */
+/* Small dense matrices of float64, row-major and contiguous: for a few dozen features a call of BLAS costs more than it
+   saves, most of it for copies of its factors. */
 #ifndef REMANENCE_DENSE_H
 #define REMANENCE_DENSE_H
 
 #include "lanes.h"
 
+/* From this many features on BLAS is faster; with vectors of 32 bytes and enough registers not below a hundred. */
+#if defined(__GNUC__) && (defined(__AVX2__) || defined(__aarch64__))
+#define DENSE_BLAS 128
+#else
+#define DENSE_BLAS 24
+#endif
+
 #if defined(__GNUC__)
-/* `rows` (1 to 4) rows of out = add + A B, eight columns from j on in registers. */
-static inline __attribute__((always_inline)) void dense_tile(int rows, ptrdiff_t k, ptrdiff_t m, const double *A,
-                                                             const double *B, const double *add, double *out) {
-    vector_d low[4], high[4];
-    for (int r = 0; r < rows; ++r) {
-        low[r] = add ? *(const vector_d *)(add + r * m) : (vector_d){0};
-        high[r] = add ? *(const vector_d *)(add + r * m + 4) : (vector_d){0};
-    }
+/* `rows` rows and 4 `wide` columns of out = add + A B in registers; A has k columns, the others m. */
+static inline __attribute__((always_inline)) void dense_tile(int rows, int wide, ptrdiff_t k, ptrdiff_t m,
+                                                             const double *A, const double *B, const double *add,
+                                                             double *out) {
+    vector_d sums[4][3];
+    for (int r = 0; r < rows; ++r)
+        for (int q = 0; q < wide; ++q) sums[r][q] = add ? *(const vector_d *)(add + r * m + 4 * q) : (vector_d){0};
     for (ptrdiff_t i = 0; i < k; ++i) {
-        const vector_d a = *(const vector_d *)(B + i * m), b = *(const vector_d *)(B + i * m + 4);
-        for (int r = 0; r < rows; ++r) low[r] += A[r * k + i] * a, high[r] += A[r * k + i] * b;
+        vector_d b[3];
+        for (int q = 0; q < wide; ++q) b[q] = *(const vector_d *)(B + i * m + 4 * q);
+        for (int r = 0; r < rows; ++r)
+            for (int q = 0; q < wide; ++q) sums[r][q] += A[r * k + i] * b[q];
     }
-    for (int r = 0; r < rows; ++r) *(vector_d *)(out + r * m) = low[r], *(vector_d *)(out + r * m + 4) = high[r];
+    for (int r = 0; r < rows; ++r)
+        for (int q = 0; q < wide; ++q) *(vector_d *)(out + r * m + 4 * q) = sums[r][q];
+}
+
+/* 4 `wide` columns of out = add + A B from column j on, from the row on where they reach the diagonal if `lower`.
+   The last four rows may overlap those before: every entry is the same sum in any tile. */
+static inline __attribute__((always_inline)) void dense_columns(int wide, ptrdiff_t j, ptrdiff_t n, ptrdiff_t k,
+                                                                ptrdiff_t m, const double *A, const double *B,
+                                                                const double *add, double *out, int lower) {
+    ptrdiff_t i = lower ? j / 4 * 4 : 0;
+    add = add ? add + j : 0;
+    for (; i < n && n >= 4; i += 4) {
+        const ptrdiff_t row = i + 4 <= n ? i : n - 4;
+        dense_tile(4, wide, k, m, A + row * k, B + j, add ? add + row * m : 0, out + row * m + j);
+    }
+    for (; i < n; ++i) dense_tile(1, wide, k, m, A + i * k, B + j, add ? add + i * m : 0, out + i * m + j);
 }
 #endif
 
-/* out (n, m) = add + A (n, k) B (k, m); add may be NULL for 0. */
+/* out (n, m) = add + A (n, k) B (k, m); add may be NULL for 0, and must not be out. With `lower` (n = m) the entries
+   right of the diagonal are not all made. */
 static inline void dense_multiply(ptrdiff_t n, ptrdiff_t k, ptrdiff_t m, const double *A, const double *B,
-                                  const double *add, double *out) {
-    ptrdiff_t j = 0;
+                                  const double *add, double *out, int lower) {
 #if defined(__GNUC__)
-    for (; j + 8 <= m; j += 8) {
-        ptrdiff_t i = 0;
-        for (; i + 4 <= n; i += 4)
-            dense_tile(4, k, m, A + i * k, B + j, add ? add + i * m + j : 0, out + i * m + j);
-        for (; i < n; ++i) dense_tile(1, k, m, A + i * k, B + j, add ? add + i * m + j : 0, out + i * m + j);
+    if (m >= 4) {
+        ptrdiff_t j = 0;
+        for (; j + 12 <= m; j += 12) dense_columns(3, j, n, k, m, A, B, add, out, lower);
+        if (j + 8 <= m) dense_columns(2, j, n, k, m, A, B, add, out, lower), j += 8;
+        if (j + 4 <= m) dense_columns(1, j, n, k, m, A, B, add, out, lower), j += 4;
+        if (j < m) dense_columns(1, m - 4, n, k, m, A, B, add, out, lower);
+        return;
     }
 #endif
-    if (j < m)
-        for (ptrdiff_t i = 0; i < n; ++i) {
-            double at[8] = {0};
-            const ptrdiff_t width = m - j < 8 ? m - j : 8;
-            double *row = out + i * m;
-#if defined(__GNUC__)
-            for (ptrdiff_t q = 0; add && q < width; ++q) at[q] = add[i * m + j + q];
-            for (ptrdiff_t p = 0; p < k; ++p)
-                for (ptrdiff_t q = 0; q < width; ++q) at[q] += A[i * k + p] * B[p * m + j + q];
-            for (ptrdiff_t q = 0; q < width; ++q) row[j + q] = at[q];
-#else
-            (void)at, (void)width;
-            for (ptrdiff_t q = 0; q < m; ++q) row[q] = add ? add[i * m + q] : 0;
-            for (ptrdiff_t p = 0; p < k; ++p) axpy_d(m, A[i * k + p], B + p * m, row);
-#endif
-        }
+    (void)lower;
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        for (ptrdiff_t q = 0; q < m; ++q) out[i * m + q] = add ? add[i * m + q] : 0;
+        for (ptrdiff_t p = 0; p < k; ++p) axpy_d(m, A[i * k + p], B + p * m, out + i * m);
+    }
+}
+
+/* out (m, n) = −Aᵀ for A (n, m) */
+static inline void dense_negative_transpose(ptrdiff_t n, ptrdiff_t m, const double *__restrict A,
+                                            double *__restrict out) {
+    for (ptrdiff_t i = 0; i < m; ++i)
+        for (ptrdiff_t j = 0; j < n; ++j) out[i * n + j] = -A[j * m + i];
 }
 
 /* The upper triangle from the lower one, in squares that fit the cache. */

@@ -9,18 +9,21 @@ from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport dgemm, dsyrk
 from scipy.linalg.cython_lapack cimport dgeqrf, dpotrf
 
-from constants cimport DOUBTFUL, EPS
+from constants cimport DOUBTFUL, EPS, FAR
 from lanes cimport axpy, dot, dots
 
 cdef extern from "dense.h" nogil:
     void dense_multiply(
-        Py_ssize_t n, Py_ssize_t k, Py_ssize_t m, const double *A, const double *B, const double *add, double *out)
+        Py_ssize_t n, Py_ssize_t k, Py_ssize_t m, const double *A, const double *B, const double *add, double *out,
+        bint lower)
+    void negative_transpose "dense_negative_transpose"(Py_ssize_t n, Py_ssize_t m, const double *A, double *out)
     void transpose "dense_transpose"(Py_ssize_t d, const double *A, double *out)
     void mirror "dense_mirror"(Py_ssize_t d, double *P)
     double abs_dot "dense_abs_dot"(Py_ssize_t n, const double *x, const double *y)
+    const int BLAS "DENSE_BLAS"  # from this many features on its products are faster than loops
 
 cdef enum:
-    LARGE = 24  # from this many features on BLAS and LAPACK are faster than loops
+    LARGE = 24  # from this many features on LAPACK's factors are faster than loops
     PANEL = 32  # columns that LAPACK's QR takes at a time, of which its storage is made
     STRIP = 36  # rows of a symmetric product that are made at once
 
@@ -42,8 +45,8 @@ cdef inline void multiply(
     """out (n, m) = A (n, k) B (k, m)."""
     cdef int rows = <int>n, inner = <int>k, width = <int>m
     cdef double one = 1, zero = 0
-    if k < LARGE or m < LARGE:
-        dense_multiply(n, k, m, A, B, NULL, out)
+    if k < BLAS or m < BLAS:
+        dense_multiply(n, k, m, A, B, NULL, out, False)
     else:
         dgemm(b"N", b"N", &width, &rows, &inner, &one, <double *>B, &width, <double *>A, &inner, &zero, out, &width)
 
@@ -54,9 +57,9 @@ cdef inline void congruence(
     """out = A P Aᵀ + add, for symmetric P and add (NULL is 0), given A and its transpose; work (d, d) is storage."""
     cdef int size = <int>d, first = 0, rows, last, strip
     cdef double one = 1, start = 0 if add == NULL else 1
-    if d < LARGE:
-        dense_multiply(d, d, d, A, P, NULL, work)
-        dense_multiply(d, d, d, work, At, add, out)
+    if d < BLAS:
+        dense_multiply(d, d, d, A, P, NULL, work, False)
+        dense_multiply(d, d, d, work, At, add, out, True)
     else:  # as BLAS reads it, At is A, and neither product has its first factor transposed: that is slower
         multiply(d, d, d, P, At, work)
         if add != NULL:
@@ -95,6 +98,21 @@ cdef inline bint near(Py_ssize_t d, const double *P, const double *B, double ulp
                 if ulps == 0 or gap * gap > bound * P[i * d + i] * P[j * d + j]:
                     return False
     return True
+
+
+cdef inline double moved(Py_ssize_t d, const double *P, const double *B) noexcept nogil:
+    """How many roundings two covariances differ by at most."""
+    cdef Py_ssize_t i, j
+    cdef double gap, largest = 0
+    for i in range(d):
+        for j in range(i + 1):
+            if P[i * d + j] != B[i * d + j]:
+                gap = P[i * d + j] - B[i * d + j]
+                gap = gap * gap / (P[i * d + i] * P[j * d + j])
+                if not gap < (FAR * EPS) * (FAR * EPS):  # true where a variance of 0 changed
+                    return FAR
+                largest = max(largest, gap)
+    return sqrt(largest) / EPS
 
 
 cdef inline bint cholesky(Py_ssize_t d, const double *P, double *L) noexcept nogil:

@@ -4,7 +4,7 @@ from libc.math cimport fabs, log, sqrt
 from scipy.linalg.cython_blas cimport dsyrk
 
 from constants cimport CAREFUL, CONFLICT, DECIDED, SEEN
-from dense cimport LARGE, clear, copy, mirror, multiply, triangular
+from dense cimport BLAS, clear, copy, dense_multiply, mirror, multiply, negative_transpose, triangular
 from lanes cimport axpys, dot, dots
 
 
@@ -46,20 +46,18 @@ cdef inline double inverse_of(Py_ssize_t n, const double *C, double *V) noexcept
 cdef inline void conditioned(
     Py_ssize_t d, Py_ssize_t n, const double *P, const double *V, const double *ZP, double *g, double *work, double *F
 ) noexcept nogil:
-    """Gᵀ (n, d) of (G1) and Σ after the block (G2); work (n,) is storage."""
-    cdef Py_ssize_t i, k
+    """Gᵀ (n, d) of (G1) and Σ after the block (G2); work (d, n) is storage."""
+    cdef Py_ssize_t k
     cdef int size = <int>d, rows = <int>n
     cdef double one = 1, minus = -1
     clear(n * d, g)
     for k in range(n):
         axpys(k + 1, d, V + k * n, ZP, d, g + k * d)  # (G1)
-    copy(d * d, P, F)
-    if d < LARGE:
-        for i in range(d):
-            for k in range(n):
-                work[k] = -g[k * d + i]
-            axpys(n, i + 1, work, g, d, F + i * d)  # (G2)
+    if d < BLAS:
+        negative_transpose(n, d, g, work)
+        dense_multiply(d, n, d, work, g, P, F, True)  # (G2)
     else:
+        copy(d * d, P, F)
         dsyrk(b"U", b"N", &size, &rows, &minus, g, &size, &one, F, &size)
     mirror(d, F)
 

@@ -1,12 +1,12 @@
 """The filter's loops over time: the equations (G) of memory/gaussian.py, in the order of kalman/gains.py."""
 
 cimport numpy as cnp
-from libc.math cimport INFINITY, fabs
+from libc.math cimport INFINITY, fabs, floor
 from libc.stdlib cimport free, malloc
 
 from checked cimport matrix, stack, vector, writeable
-from constants cimport CONFLICT, DECIDED, LOG_2PI, MISSING, ROUNDING, SEEN
-from dense cimport clear, congruence, copy, near, semidefinite_root, squared, transpose
+from constants cimport CONFLICT, DECIDED, FAR, FAST, LOG_2PI, MISSING, ROUNDING, SEEN, STRETCH
+from dense cimport clear, congruence, copy, moved, near, semidefinite_root, squared, transpose
 from kalman_block cimport advanced, conditioned, inverse_of, plain, rotated
 from lanes cimport axpy, dot, dots
 
@@ -28,7 +28,7 @@ cdef struct Model:  # a stack that is constant is not moved along: its stride is
 
 cdef struct Carried:  # from one part of the steps to the next
     Py_ssize_t first  # the steps before it are there already
-    long long *progress  # mark, stride, frozen; NULL where there is one part
+    long long *progress  # mark, stride, frozen, last; NULL where there is one part
     double *reference  # (d, d) the covariance at the mark
     double *root  # (d, d)
 
@@ -52,7 +52,7 @@ def covariances(
     """Every covariance and gain of the filter; returns the step from which on they no longer changed.
 
     A run may be made in parts: the steps before `first`, the last of the part before, are there already, and `root`,
-    `progress` (mark, stride, frozen) and `reference` (d, d), the covariance at the mark, are carried along.
+    `progress` (mark, stride, frozen, last) and `reference` (d, d), the covariance at the mark, are carried along.
     """
     cdef Model s
     cdef Found out
@@ -82,7 +82,7 @@ def covariances(
     if progress is not None:
         for array in (progress, reference, root):
             writeable(array)
-        carried.progress = <long long *>vector(progress, cnp.NPY_INT64, 3)
+        carried.progress = <long long *>vector(progress, cnp.NPY_INT64, 4)
         carried.reference, carried.root = <double *>matrix(reference, real, d, d), <double *>s.root
     cdef Py_ssize_t numbers = 7 * d * d + 3 * m * d + 4 * m * m + m + (m + d) * (m + d) + 101 * (d + m)
     cdef double *work = <double *>malloc(numbers * sizeof(double))
@@ -123,15 +123,15 @@ cdef Py_ssize_t _covariances(
     cdef Py_ssize_t *place = which + m
     cdef Py_ssize_t *order = place + m  # (d,)
     cdef long long *kind = <long long *>(order + d)  # (m,)
-    cdef Py_ssize_t settled = T, mark = 0, stride = 32, t, k, i, j, n, q, r
+    cdef Py_ssize_t settled = T, mark = 0, stride = STRETCH, t, k, i, j, n, q, r
     cdef bint frozen = False, turned = False
     cdef const double *x
     cdef double *P
     cdef double *F
-    cdef double least, tolerance
+    cdef double least, tolerance, now, last = FAR  # by how many roundings the last stretch moved the covariance
     copy(dd, s.root, L)
     if carried.progress != NULL:
-        mark, stride, frozen = carried.progress[0], carried.progress[1], carried.progress[2]
+        mark, stride, frozen, last = carried.progress[0], carried.progress[1], carried.progress[2], carried.progress[3]
         copy(dd, carried.reference, reference)
         if frozen:
             settled = 0
@@ -166,7 +166,7 @@ cdef Py_ssize_t _covariances(
             copy(dd, P, F)
             if not rooted and s.least_Q[q] == 0 and semidefinite_root(d, F, first, False, order, other):
                 squared(d, first, F)
-            mark, settled, stride = t + 1, T, 32
+            mark, settled, stride, last = t + 1, T, STRETCH, FAR
             continue
         for k in range(n):
             copy(d, x + which[k] * d, Z + k * d)
@@ -176,7 +176,7 @@ cdef Py_ssize_t _covariances(
         least = s.least_R[r]
         if not rooted and plain(d, n, P, Z, noise, least, ZP, C):
             out.logdet[t] = inverse_of(n, C, V)
-            conditioned(d, n, P, V, ZP, g, loose, F)
+            conditioned(d, n, P, V, ZP, g, M, F)
             for k in range(n):
                 kind[k] = SEEN
             if s.least_Q[q] == 0 and semidefinite_root(d, F, L, False, order, other):  # else nothing keeps Σ above 0
@@ -197,16 +197,22 @@ cdef Py_ssize_t _covariances(
             for j in range(k + 1):
                 out.W[i * m + which[j]] = V[k * n + j]
         if not constant or n < m:
-            mark, settled, stride = t + 1, T, 32
+            mark, settled, stride, last = t + 1, T, STRETCH, FAR
         elif t == mark:
             copy(dd, F, reference)
         elif near(d, F, F - dd, 0) or (t - mark >= 8 * ulps and near(d, F, reference, ulps)):
             frozen, settled = True, t
         elif t - mark >= stride:
-            mark, stride = t, 2 * stride
+            now = floor(moved(d, F, reference))
+            if FAST * now > last:
+                stride *= 2
+            elif 2 * now <= ulps:  # what is still to come is FAST times less
+                frozen, settled = True, t
+            mark, last = t, now
             copy(dd, F, reference)
     if carried.progress != NULL:  # the next part begins with this one's last step
-        carried.progress[0], carried.progress[1], carried.progress[2] = mark - (T - 1), stride, frozen
+        carried.progress[0], carried.progress[1] = mark - (T - 1), stride
+        carried.progress[2], carried.progress[3] = frozen, <long long>last
         copy(dd, reference, carried.reference)
         copy(dd, L, carried.root)
     return settled

@@ -1,14 +1,14 @@
 """The smoother's loops over time, backward: the equations (RTS) of kalman/smoother.py."""
 
 cimport numpy as cnp
-from libc.math cimport sqrt
+from libc.math cimport floor, sqrt
 from libc.stdlib cimport free, malloc
 from scipy.linalg.cython_blas cimport dgemm
 from scipy.linalg.cython_lapack cimport dpotrf, dtrtri
 
 from checked cimport matrix, stack, vector, writeable
-from constants cimport CAREFUL, DOUBTFUL
-from dense cimport LARGE, abs_dot, cholesky, clear, congruence, copy, multiply, near, pivoted_root, transpose
+from constants cimport CAREFUL, DOUBTFUL, FAR, FAST, STRETCH
+from dense cimport LARGE, abs_dot, cholesky, clear, congruence, copy, moved, multiply, near, pivoted_root, transpose
 from lanes cimport axpy, dots
 
 cnp.import_array()
@@ -181,7 +181,7 @@ cdef double _smoothed(
     const double *least, const double *filtered, const double *predicted, bint constant, double ulps, double *smoothed,
     double *L, double *storage, Py_ssize_t *order,
 ) noexcept nogil:
-    cdef Py_ssize_t dd = d * d, mark = T - 1, stride = 32, t, i, q
+    cdef Py_ssize_t dd = d * d, mark = T - 1, stride = STRETCH, t, i, q
     cdef double *work = storage  # (d, d), as the next five
     cdef double *Jt = work + dd
     cdef double *B = Jt + dd
@@ -195,7 +195,7 @@ cdef double _smoothed(
     cdef const double *A
     cdef const double *F
     cdef const double *P
-    cdef double largest, worst = 0
+    cdef double largest, now, last = FAR, worst = 0
     cdef bint known = False, frozen = False, summed = False, same
     copy(dd, filtered + (T - 1) * dd, smoothed + (T - 1) * dd)
     for t in range(T - 2, -1, -1):
@@ -209,7 +209,7 @@ cdef double _smoothed(
                 continue
         frozen = False
         if not same:
-            mark, stride, known = t, 32, True
+            mark, stride, last, known = t, STRETCH, FAR, True
             _gain(d, A, F, P, Jt, C, work, inverses, order)  # (RTS1)
             transpose(d, Jt, J)
             worst = _amplified(d, J, P, predicted + t * dd, worst, deviations)
@@ -229,7 +229,12 @@ cdef double _smoothed(
             if near(d, N, N + dd, 0) or (mark - t >= 8 * ulps and near(d, N, smoothed + mark * dd, ulps)):
                 frozen = True
             elif mark - t >= stride:
-                mark, stride = t, 2 * stride
+                now = floor(moved(d, N, smoothed + mark * dd))
+                if FAST * now > last:
+                    stride *= 2
+                elif 2 * now <= ulps:
+                    frozen = True
+                mark, last = t, now
     return worst
 
 
