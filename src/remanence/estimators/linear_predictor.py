@@ -199,7 +199,7 @@ class LinearPredictor(OneValue):
 
     @property
     def ridge_(self) -> float:
-        """The ridge in force; with ridge="auto" the one of largest evidence for the samples seen."""
+        """The ridge in force; with ridge="auto" the one chosen for the samples seen."""
         now = self._now()
         return now._soft("ridge_").ridge_of(now.state_)
 

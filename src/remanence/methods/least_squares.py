@@ -57,7 +57,7 @@ class SoftMethod(Method[State]):
 
     @abstractmethod
     def ridge_of(self, state: State) -> float:
-        """The ridge in force: the setting, or with "auto" the one of largest evidence."""
+        """The ridge in force: the setting, or with "auto" the one chosen for the rows seen."""
 
     @abstractmethod
     def variance(self, state: State, X: Any) -> Array:

@@ -16,10 +16,10 @@ from numpy.typing import DTypeLike
 from remanence.arrays import Array, read_only
 from remanence.errors import InputError
 from remanence.memory.pending_rows import PendingRows, RowBuffer
-from remanence.memory.root import take_outputs
+from remanence.memory.root import sums_of_squares, take_outputs
 from remanence.memory.truncated_svd import Spectrum, no_spectrum
-from remanence.methods.evidence import ridge_of_largest_evidence
 from remanence.methods.least_squares import SoftMethod
+from remanence.methods.ridge_choice import chosen_ridge, directions
 from remanence.validation import (
     check_block,
     check_count,
@@ -164,8 +164,9 @@ class LowRankRLS(SoftMethod[LowRankState]):
                     rows[:, state.unpenalized :] - Q @ (Q.T @ rows[:, state.unpenalized :]),
                     target - Q @ (Q.T @ target),
                 )
-            U, s, _ = np.linalg.svd(rows, full_matrices=False)
-            state.cache.ridge = ridge_of_largest_evidence(s, (U.T @ target) ** 2, seen.rest, state.count)
+            U, s, Vt = np.linalg.svd(rows, full_matrices=False)
+            known = directions(s**2, Vt.T, (U.T @ target) ** 2, seen.rest, sums_of_squares(rows), state.count)
+            state.cache.ridge = chosen_ridge(known)
         return float(state.cache.ridge)
 
     def rows(self, state: LowRankState) -> tuple[Array, Array]:

@@ -54,7 +54,8 @@ class RLS(SoftMethod[RLSState | ExactState]):
     Parameters
     ----------
     ridge : float or "auto", default=1.0
-        λ: the weight of ‖W − start‖² beside the squared errors. "auto" chooses the one of largest evidence when asked.
+        λ: the weight of ‖W − start‖² beside the squared errors. "auto" chooses the one with which
+        new rows should be predicted best (generalized cross-validation, with a guard), from all rows, when asked.
     forget : float, default=1.0
         β: 1 gives all samples the same weight; below 1 the weight of old ones decays; above 1 they weigh more than new
         ones; 0 requires that every sample is met exactly, and contradicting ones raise InputError.
@@ -78,7 +79,8 @@ class RLS(SoftMethod[RLSState | ExactState]):
     Sayed (2008), "Adaptive Filters", Wiley: the square-root forms of the filter.
     Zhuang et al. (2022), "ACIL: analytic class-incremental learning with absolute memorization and privacy protection",
     NeurIPS: as a classifier.
-    MacKay (1992), "Bayesian interpolation", Neural Computation: the evidence.
+    Golub, Heath and Wahba (1979), "Generalized cross-validation as a method for choosing a good ridge parameter",
+    Technometrics; MacKay (1992), "Bayesian interpolation", Neural Computation: the evidence.
     """
 
     ridge: float | Literal["auto"] = 1.0
@@ -189,7 +191,7 @@ class RLS(SoftMethod[RLSState | ExactState]):
         return float(-0.5 * (c * (noise + logdet - prior) + self.loss(state)))
 
     def ridge_of(self, state: RLSState | ExactState) -> float:
-        """The ridge λ in force: the setting, or with "auto" the one of largest evidence."""
+        """The ridge λ in force: the setting, or with "auto" the one chosen for the rows seen."""
         return state.as_least_squares("ridge_of").ridge_in_force(self._schedule)
 
     @quiet

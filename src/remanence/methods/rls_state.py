@@ -13,8 +13,8 @@ from remanence.arrays import Array
 from remanence.memory.forgetting import WeightSchedule
 from remanence.memory.posterior import NARROW, Cache, Posterior
 from remanence.memory.root import take_outputs
-from remanence.methods.evidence import best_ridge
 from remanence.methods.precision import precision_loss, usual_energy, warn_of_large_rows
+from remanence.methods.ridge_choice import best_ridge
 from remanence.validation import check_result
 
 BLOCK = 8  # rows from which on a block is checked for size at once; fewer are a live stream, and must stay quick
@@ -63,7 +63,7 @@ class RLSState(Posterior):
         return W
 
     def ridge_in_force(self, schedule: WeightSchedule) -> float:
-        """The ridge λ: the setting, or with "auto" the one of largest evidence."""
+        """The ridge λ: the setting, or with "auto" the one of ridge_choice.py."""
         if self.ridge != "auto":
             return float(self.ridge)
         if self.cache.ridge is None:

@@ -1,0 +1,125 @@
+"""The automatic ridge: the one of the smallest predicted error, from the stored factor alone.
+
+With FᵀF = V diag(s²) Vᵀ for the penalized columns, p the targets along these directions, and n rows:
+
+    residual  r(λ) = ρ + Σⱼ k² pⱼ²,   k = λ/(sⱼ² + λ),   degrees of freedom  f(λ) = Σⱼ sⱼ²/(sⱼ² + λ)
+    predicted error  g(λ) = n r / (n − f)²                       (C1)   generalized cross-validation
+    noise  σ²(λ) = (ρ + Σⱼ k pⱼ²)/n                              (C2)   at its best value for this λ
+    leverage  h(λ) = maxᵢ varᵢ [(FᵀF + λI)⁻¹]ᵢᵢ                  (C3)   of a row one deviation off in column i
+    λ = argmin Σ over outputs of (g + SHARE σ² h) / variance     (C4)
+    log evidence  = −½ (n log σ² + Σⱼ log(sⱼ²/λ + 1))            (C5)
+
+(C1) says what rows like those learned will cost, and knows nothing of others. Where columns were almost always constant
+or equal, it may prefer a ridge so small that a single new row in which they differ is predicted anywhere. (C3) is the
+uncertainty there, so SHARE in (C4) is the share of such rows one is prepared for. Choices whose predicted errors differ
+by less than FLAT are decided by the evidence (C5), and where that is flat too, the largest ridge is taken. Why not by
+the evidence alone: docs/decisions/automatic-ridge.md.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from remanence.arrays import Array
+from remanence.errors import NumericalError
+from remanence.memory.root import Root, sums_of_squares
+
+SMALLEST = 1e-280  # squared singular values are above
+LOWEST, HIGHEST, POINTS = -14.0, 4.0, 145  # the ridges tried, as powers of ten of the largest squared singular value
+RESOLVED = 1e-16  # squared singular values below this share of the largest are zero beside any ridge that is tried
+SHARE = 1e-5  # of new rows that may be out of line in one column
+FLAT = 0.01  # difference of predicted errors, relative to them, that decides nothing
+EVEN = 1e-4  # difference of log evidences that decides nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Directions:
+    """Least squares along the singular directions of the penalized columns."""
+
+    squares: Array  # (r,) s²
+    power: Array  # (r, c) p²
+    rest: Array  # (c,) squared targets that no weights explain
+    spread: Array  # (r, d) varᵢ Vᵢⱼ²
+    unseen: Array  # (d,) varᵢ times the part of column i outside of these directions
+    rows: float
+
+
+def best_ridge(data: Root, start: Array, unpenalized: int, rows: float, scales: Array | None = None) -> float:
+    """The ridge λ for the rows behind `data`; `rows` is their (effective) number, `scales` divide the columns."""
+    penalized = slice(unpenalized, None)  # unpenalized features come first: they are eliminated already
+    factor = data.factor[penalized, penalized].astype(np.float64)
+    gap = data.target[penalized].astype(np.float64) - factor @ start[penalized]
+    if scales is not None:
+        factor /= scales[penalized]
+    unit, size = float(np.abs(factor).max(initial=0.0)), float(np.abs(gap).max(initial=0.0)) or 1.0
+    if unit == 0:
+        return 1.0  # no data to choose from
+    _check_size(unit)
+    found = _along_columns(factor / unit, gap / size, data.rest / size / size, rows - unpenalized)
+    return min(chosen_ridge(found) * unit**2, np.finfo(float).max)
+
+
+def _along_columns(factor: Array, gap: Array, rest: Array, rows: float) -> Directions:
+    energies = sums_of_squares(factor)
+    squares, V = np.linalg.eigh(factor.T @ factor)
+    kept = squares > RESOLVED * len(factor) * max(float(squares.max(initial=0.0)), 0.0)
+    squares, V = squares[kept], V[:, kept]
+    power = (V.T @ (factor.T @ gap)) ** 2 / squares[:, None]
+    if not kept.all():
+        rest = rest + np.maximum(sums_of_squares(gap) - power.sum(axis=0), 0)
+    return directions(squares, V, power, rest, energies, rows)
+
+
+def directions(squares: Array, V: Array, power: Array, rest: Array, energies: Array, rows: float) -> Directions:
+    """From s² (r,), V (d, r), p² (r, c), the unexplained rest (c,) and the columns' sums of squares (d,)."""
+    variances = energies / max(rows, 1.0)
+    inside = V**2
+    unseen = variances * np.maximum(1 - inside.sum(axis=1), 0)
+    return Directions(squares, power, rest, (inside * variances[:, None]).T, unseen, rows)
+
+
+def chosen_ridge(found: Directions) -> float:
+    """The λ of (C4), and among those as good the one of the largest evidence."""
+    top = float(found.squares.max(initial=0.0))
+    if not 0 < top < np.inf or found.rows <= 0:
+        return 1.0  # no data to choose from
+    _check_size(top**0.5)
+    logs = np.linspace(np.log(top) + LOWEST * np.log(10), np.log(top) + HIGHEST * np.log(10), POINTS)
+    cost, evidence = _criteria(found, np.exp(logs))
+    good = cost <= (1 + FLAT) * cost.min()
+    best = int(np.flatnonzero(good & (evidence >= evidence[good].max() - EVEN))[-1])
+    inside = 0 < best < POINTS - 1 and good[best - 1] and good[best + 1]
+    return float(np.exp(logs[best] + (_vertex(evidence[best - 1 : best + 2]) * (logs[1] - logs[0]) if inside else 0)))
+
+
+def _check_size(size: float) -> None:
+    if not size**2 > SMALLEST:
+        raise NumericalError(
+            f"expected features whose squares can be told from zero, to choose a ridge for them, got features of size "
+            f"{size:.0e}; rescale them"
+        )
+
+
+def _criteria(found: Directions, ridges: Array) -> tuple[Array, Array]:
+    """(C4) and (C5) for every ridge."""
+    squares, power, n = found.squares, found.power, found.rows
+    total = found.rest + power.sum(axis=0)
+    power, total = power[:, total > 0], total[total > 0]
+    rest = found.rest[found.rest + found.power.sum(axis=0) > 0] + 1e-14 * total  # an exact fit must not lead to λ = 0
+    if not len(total):
+        return np.zeros(len(ridges)), -np.log1p(squares / ridges[:, None]).sum(axis=1)
+    k = ridges[:, None] / (squares + ridges[:, None])  # (k, r)
+    freedom = np.maximum(n - (1 - k).sum(axis=1), 1e-9 * n)[:, None]
+    error = n * (rest + k**2 @ power) / freedom**2  # (C1)
+    noise = (rest + k @ power) / n  # (C2)
+    leverage = (1 / (squares + ridges[:, None])) @ found.spread + found.unseen / ridges[:, None]
+    cost = ((error + SHARE * noise * leverage.max(axis=1)[:, None]) * (n / total)).sum(axis=1)  # (C4)
+    evidence = -0.5 * (n * np.log(noise).sum(axis=1) - len(total) * np.log(k).sum(axis=1))  # (C5)
+    return cost, evidence
+
+
+def _vertex(values: Array) -> float:
+    """Where the parabola through three values at −1, 0, 1 has its maximum."""
+    low, middle, high = (float(v) for v in values)
+    bend = low - 2 * middle + high
+    return 0.0 if bend >= 0 else min(max(0.5 * (low - high) / bend, -1.0), 1.0)
