@@ -88,7 +88,7 @@ def test_the_run_is_certified(results, done, folder):
     found = {learner["name"]: learner["certificates"] for learner in results["learners"]}
     assert found["rls"][0]["claim"] == "The learner equals joint training on all tasks" and found["rls"][0]["holds"]
     assert found["finetune"][0]["status"] == "fails" and found["nearest-mean"][1]["status"] == "does not apply"
-    assert len(results["relations"]) > 10 and all(certificate["holds"] for certificate in results["relations"])
+    assert results["relations"] == []  # no two methods of the default run are related
     assert "✓ The learner equals joint training on all tasks" in done.stdout
 
 
@@ -112,7 +112,7 @@ def test_the_page_needs_nothing_else(done, folder, results):
     assert not re.search(r"https?:|//[a-z]|<script|<link|@import|\bsrc=", page, re.IGNORECASE)
     assert len(page.encode()) < 1_000_000
     assert results["headline"] in page and results["command"] in page
-    assert page.count("<svg") == 2 + len(results["learners"])
+    assert page.count("<svg") == 1 + len(results["learners"])
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:url\(|href=")#([^")]+)', page)) <= set(ids)

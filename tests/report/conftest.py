@@ -73,11 +73,11 @@ FAILED = Certificate("Answers have not moved", "here", (), 0.5, 1e-12)
 UNMET = Certificate("Information grows", "there", (), float("nan"), float("nan"), unmet="it keeps <nothing>")
 
 
-def make(name, label, last, role="learner", note="", learned=0.0, tasks=2, certificates=()):
+def make(name, label, last, role="learner", note="", learned=0.0, tasks=2, certificates=(), confusion=None):
     """Errors 1 before a task is learned, `learned` just after, `last` at the end; a list of `last` is one a seed."""
     several = last if isinstance(last[0], list) else [last]
     matrices = tuple(matrix(name, one, learned, tasks) for one in several)
-    return Outcome(name, label, matrices, role, note, certificates)
+    return Outcome(name, label, matrices, role, note, certificates, confusion)
 
 
 def matrix(name, last, learned, tasks):

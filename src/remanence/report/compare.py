@@ -8,10 +8,12 @@ from typing import Any
 from remanence.certificates import Certificate
 from remanence.certificates.catalogue import claims_without_torch
 from remanence.certificates.certify import Certifier
-from remanence.certificates.method_map import NEEDS_TORCH
 from remanence.certificates.verify import worst_case
 from remanence.evaluation import ErrorMatrix, evaluate
+from remanence.evaluation.observers import Observer
 from remanence.progress import progress_bar, track_progress
+from remanence.report.data_summary import DataSummary
+from remanence.report.final_answers import FinalAnswers
 from remanence.report.kept import Kept, Nothing, Part
 from remanence.report.outcome import Outcome, Role
 from remanence.report.run import Run
@@ -134,7 +136,7 @@ def repeat(
     kept = Nothing() if kept is None else kept
     first = contenders(seeds[0])
     matrices: dict[str, list[ErrorMatrix]] = {contender.name: [] for contender in first}
-    certificates: dict[str, tuple[Certificate, ...]] = {}
+    parts: dict[str, Part] = {}  # of the first seed
     with progress_bar("Learning", len(first) * len(seeds), progress) as advance:
         for seed in seeds:
             tasks: Sequence[Task] = ()
@@ -147,15 +149,25 @@ def repeat(
                     part = _learned(contender, tasks, seed if wanted else None)
                     kept.keep(contender.name, seed, part)
                 matrices[contender.name].append(part.matrix)
-                certificates.setdefault(contender.name, part.certificates)
+                parts.setdefault(contender.name, part)
                 advance(1)
     outcomes = tuple(
-        Outcome(c.name, c.label, tuple(matrices[c.name]), c.role, c.note, certificates[c.name]) for c in first
+        Outcome(
+            c.name,
+            c.label,
+            tuple(matrices[c.name]),
+            c.role,
+            c.note,
+            parts[c.name].certificates,
+            parts[c.name].confusion,
+        )
+        for c in first
     )
-    if certified is None and not any(certificates.values()):
+    if certified is None and not any(part.certificates for part in parts.values()):
         notes = [*notes, "The stream is large, and its guarantees were not checked; certified=True checks them."]
-    relations = () if certified is False else _relations(bool(certified))
-    return Run(outcomes, dict(settings or {}), command, versions(), tuple(notes), relations)
+    relations = () if certified is False else _relations([contender.learner for contender in first])
+    data = DataSummary.of(stream(seeds[0]))
+    return Run(outcomes, dict(settings or {}), command, versions(), tuple(notes), relations, data)
 
 
 def _learned(contender: Contender, stream: Sequence[Task], seed: int | None) -> Part:
@@ -169,21 +181,20 @@ def _learned(contender: Contender, stream: Sequence[Task], seed: int | None) -> 
             learner = certifier.learner
     if certifier is None or certifier.joint is None:  # else training the joint copy was the warm-up
         evaluate(learner, stream[:1], progress=False)
+    answers = FinalAnswers(stream)
     with threadpool_limits(1):  # after the warm-up, which has loaded the libraries to be limited
-        if certifier is None:
-            return Part(evaluate(learner, stream, progress=False))
-        matrix = evaluate(learner, stream, progress=False, observers=[certifier])
-        return Part(matrix, tuple(certifier.certificates()))
+        observers: list[Observer] = [answers] if certifier is None else [certifier, answers]
+        matrix = evaluate(learner, stream, progress=False, observers=observers)
+        certificates = () if certifier is None else tuple(certifier.certificates())
+        return Part(matrix, certificates, answers.confusion)
 
 
-def _relations(thorough: bool) -> tuple[Certificate, ...]:
-    """The edges of the map of methods, each checked on its first data set.
-
-    Those that need torch are left to `verify`, and torch is not loaded. Those of the Kalman filter are checked on
-    request only: they compile at their first use, which takes longer than a first run.
-    """
-    left_out = NEEDS_TORCH if thorough else NEEDS_TORCH | {"KF"}
-    claims = [claim for claim in claims_without_torch() if claim.edge and not left_out & set(claim.edge)]
+def _relations(learners: Sequence[Any]) -> tuple[Certificate, ...]:
+    """What the paper proves between methods of the run, each checked on its first data set."""
+    methods = [learner.method for learner in learners if hasattr(learner, "method")]
+    names = {"RLS" if method is None else type(method).__name__ for method in methods}  # None: the default
+    nodes = {{"Kalman": "KF"}.get(name, name) for name in names}
+    claims = [claim for claim in claims_without_torch() if claim.edge and set(claim.edge) <= nodes]
     return tuple(worst_case(claim, seed=0, instances=1) for claim in track_progress(claims, "Verifying claims"))
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from remanence.certificates import Certificate
 from remanence.errors import InputError
 from remanence.evaluation import ErrorMatrix
+from remanence.evaluation.confusion import Confusion
 from remanence.files import make_folder, remove_unfinished, write_atomically
 from remanence.report.folders import LEARNED, PART, RESULTS, SETTINGS, check_folder, holds, read_json
 
@@ -23,6 +24,7 @@ class Part:
 
     matrix: ErrorMatrix
     certificates: tuple[Certificate, ...] = ()
+    confusion: Confusion | None = None
 
 
 class Kept(Protocol):
@@ -93,7 +95,9 @@ class RunFolder:
         remove_unfinished(path)
         try:
             data = read_json(path)
-            part = Part(ErrorMatrix.from_dict(data["matrix"]), tuple(map(Certificate.from_dict, data["certificates"])))
+            confusion = Confusion.from_dict(data["confusion"]) if data.get("confusion") else None
+            certificates = tuple(map(Certificate.from_dict, data["certificates"]))
+            part = Part(ErrorMatrix.from_dict(data["matrix"]), certificates, confusion)
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
         self.reused += 1
@@ -101,7 +105,9 @@ class RunFolder:
 
     def keep(self, name: str, seed: int, part: Part) -> None:
         """Write the part atomically."""
-        data = {"matrix": part.matrix.to_dict(), "certificates": [c.to_dict() for c in part.certificates]}
+        data: dict[str, Any] = {"matrix": part.matrix.to_dict()}
+        data["certificates"] = [c.to_dict() for c in part.certificates]
+        data["confusion"] = None if part.confusion is None else part.confusion.to_dict()
         text = json.dumps(data, ensure_ascii=False, allow_nan=False)
         write_atomically(self._path(name, seed), text.encode() + b"\n")
 

@@ -13,6 +13,7 @@ from remanence.arrays import Array
 from remanence.certificates import Certificate
 from remanence.errors import InputError
 from remanence.evaluation import ErrorMatrix, metrics
+from remanence.evaluation.confusion import Confusion
 
 Role = Literal["learner", "floor", "reference"]
 
@@ -33,6 +34,8 @@ class Outcome:
         A remark for the reader of the table.
     certificates : tuple of Certificate
         Of the first seed; empty if they were not checked.
+    confusion : Confusion, optional
+        Of the test rows of all tasks after the last one, for the first seed.
 
     Examples
     --------
@@ -49,6 +52,7 @@ class Outcome:
     role: Role = "learner"
     note: str = ""
     certificates: tuple[Certificate, ...] = ()  # of the first seed
+    confusion: Confusion | None = None  # of the first seed, after the last task
 
     def __post_init__(self) -> None:
         if not self.matrices:
@@ -62,6 +66,11 @@ class Outcome:
                 raise InputError("expected as many tasks for every seed, got different numbers of them")
         if self.role not in get_args(Role):
             raise InputError(f"expected a role among {', '.join(get_args(Role))}, got {self.role!r}")
+
+    @property
+    def short_label(self) -> str:
+        """The label without the settings in parentheses after it."""
+        return self.label.partition(" (")[0]
 
     @cached_property
     def matrix(self) -> ErrorMatrix:
@@ -115,6 +124,7 @@ class Outcome:
             "matrix": self.matrix.to_dict(),
             "matrices": [matrix.to_dict() for matrix in self.matrices],
             "certificates": [certificate.to_dict() for certificate in self.certificates],
+            "confusion": None if self.confusion is None else self.confusion.to_dict(),
         }
 
     @classmethod
@@ -124,7 +134,8 @@ class Outcome:
         certificates = tuple(Certificate.from_dict(certificate) for certificate in data.get("certificates", ()))
         name, label, note = (str(data[part]) for part in ("name", "label", "note"))
         role: Role = "reference" if data["role"] == "ceiling" else data["role"]  # its name in schemas 1 and 2
-        return cls(name, label, matrices, role, note, certificates)
+        confusion = Confusion.from_dict(data["confusion"]) if data.get("confusion") else None
+        return cls(name, label, matrices, role, note, certificates, confusion)
 
 
 def _metrics_of(matrix: ErrorMatrix) -> dict[str, float]:

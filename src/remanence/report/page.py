@@ -3,14 +3,17 @@
 from functools import cache
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from remanence.certificates import Certificate
 from remanence.report.pictures import accuracy_figure, rendered
 from remanence.report.run import Run
-from remanence.report.vector import RunPictures, curve_picture, map_of_methods, matrix_pictures, run_pictures
-from remanence.report.words import CERTIFIED, EXPLAINED, MARKS, all_notes, figures, verdict
+from remanence.report.vector import RunPictures, curve_picture, matrix_pictures, run_pictures
+from remanence.report.words import CERTIFIED, EXPLAINED, MARKS, RETRAINED, all_notes, report_table, verdict
 
+LISTED = 8  # classes and confusions
 Found = tuple[Certificate, str]
 
 
@@ -20,22 +23,25 @@ def page(run: Run, pictures: RunPictures | None = None) -> str:
     return render(
         "run.html.j2",
         run=run,
-        rows=[(outcome, figures(outcome)) for outcome in run.outcomes],
+        table=report_table(run),
+        tasks=_tasks(run),
+        errors=_errors(run),
         notes=all_notes(run),
         explained=EXPLAINED,
+        retrained=RETRAINED if any(outcome.role == "reference" for outcome in run.outcomes) else "",
         certified=CERTIFIED,
+        forward=any((o.matrix.values < 0.9995)[np.tril_indices(len(run.tasks), 0)].any() for o in run.outcomes),
         curve=curve_picture(run, pictures.accuracy),
         maps=matrix_pictures(run, pictures),
         guarantees=_guarantees(run),
-        methods=map_of_methods(run.relations) if run.relations else "",
+        relations=[(certificate, verdict(certificate)) for certificate in run.relations],
     )
 
 
 def notebook_view(run: Run) -> str:
     """Headline, table and curve as HTML for a notebook."""
-    rows = [(outcome, figures(outcome)) for outcome in run.outcomes]
     curve = curve_picture(run, rendered(accuracy_figure(run), "svg"), f"notebook-{id(run)}")
-    return render("notebook.html.j2", run=run, rows=rows, curve=curve)
+    return render("notebook.html.j2", run=run, table=report_table(run), curve=curve)
 
 
 def render(template: str, **values: Any) -> str:
@@ -54,7 +60,49 @@ def _guarantees(run: Run) -> list[tuple[str, list[Found], list[Found]]]:
     return found
 
 
+def _tasks(run: Run) -> list[tuple[str, str, list[tuple[str, bool]]]]:
+    """For each task its name, its rows, and the accuracy of each learner after the last task; the best is marked."""
+    sizes = [f"{t.rows:,} + {t.test_rows:,}" for t in run.data.tasks] if run.data else [""] * len(run.tasks)
+    shares = np.array([100 * (1 - o.matrix.values[:, -1]) for o in run.ranked]).T  # (tasks, learners)
+    return [
+        (name, size, [(f"{share:.1f}", len(row) > 1 and share == max(row)) for share in row])
+        for name, size, row in zip(run.tasks, sizes, shares.tolist(), strict=True)
+    ]
+
+
+def _errors(run: Run) -> dict[str, Any] | None:
+    """The hardest classes and the most frequent confusions of the best learner, beside the best reference."""
+    confusion, reference = run.best.confusion, run.best_reference
+    if confusion is None or not confusion.wrong or len(confusion.labels) < 3:
+        return None
+    other = reference.confusion if reference is not None else None
+    beside = dict(zip(other.labels, other.accuracies, strict=True)) if other is not None else {}
+    rows = dict(zip(confusion.labels, confusion.counts.sum(axis=1), strict=True))
+    return {
+        "reference": reference if beside else None,
+        "classes": [
+            (label, n, f"{100 * share:.0f}", f"{100 * beside.get(label, np.nan):.0f}")
+            for label, n, share in confusion.hardest(LISTED)
+            if share < 1
+        ],
+        "pairs": [(true, as_, n, f"{100 * n / rows[true]:.0f} %") for true, as_, n in confusion.most_frequent(LISTED)],
+    }
+
+
+def unbroken(text: str) -> str:
+    """Text in which a number is not parted from its per cent sign."""
+    return text.replace(" %", "\u00a0%")
+
+
+def breakable(name: Any) -> Markup:
+    """A name that may be broken after an underscore."""
+    return Markup(str(escape(str(name))).replace("_", "_<wbr>"))
+
+
 @cache
 def _templates() -> Environment:
     loader = PackageLoader("remanence.report", "templates")
-    return Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    found = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    found.filters["unbroken"] = unbroken
+    found.filters["breakable"] = breakable
+    return found

@@ -17,7 +17,6 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Bbox
 
 from remanence.arrays import Array
-from remanence.evaluation.matrix import ANNOTATED
 from remanence.report.outcome import Outcome
 from remanence.report.run import Run
 from remanence.terminal_text import printable
@@ -26,6 +25,11 @@ INK, PAPER = "#1b1f24", "#fefefe"  # the page replaces them by the reader's colo
 COLOURS = "cividis"
 FAINT = 0.15  # opacity of what was not learned yet
 PALETTE = ("#d55e00", "#56b4e9", "#e69f00", "#cc79a7", "#009e73", "#0072b2", "#9467bd", "#a6761d", "#8c8c8c")
+DASHES = ((4, 3), (1, 2), (6, 2, 1, 2))  # of references
+NEAR = 0.25  # a learner that ends further below the best may leave the picture of the others
+SPACE = 0.062  # between the labels of two lines, of the height of the axes
+NUMBERED = 10  # tasks, up to which a heat map has numbers
+LONGEST = 26  # letters of a label in a picture
 MARGIN = 3.0  # points around a map that is cut out of a figure
 MARKERS = "osD^vPX*<>"
 Box = tuple[float, float, float, float]  # left, top, width and height, in points
@@ -50,7 +54,7 @@ STYLE: dict[Any, Any] = {
 
 
 def matrices_figure(run: Run) -> Figure:
-    """The error matrices of all learners, side by side on one colour scale."""
+    """The error matrices of all learners, the best first, side by side on one colour scale."""
     count = len(run.outcomes)
     columns = 2 if count == 4 else min(3, count)
     rows = -(-count // columns)
@@ -61,37 +65,38 @@ def matrices_figure(run: Run) -> Figure:
             if k >= count:
                 ax.set_axis_off()
                 continue
-            draw_matrix(ax, run.outcomes[k])
-            title = ax.set_title(printable(run.outcomes[k].label), fontweight="bold")
+            draw_matrix(ax, run.ranked[k])
+            title = ax.set_title(_cut(printable(run.ranked[k].label)), fontweight="bold")
             title.set_gid(f"title_{k + 1}")  # by which the page finds it
             ax.set(xlabel="tasks learned", ylabel="error on task")
         scale = ScalarMappable(Normalize(0, 100), COLOURS)  # the maps' own, without the faint part
         bar = figure.colorbar(scale, ax=axes, shrink=min(0.9, 1.4 / rows), aspect=30, ticks=range(0, 101, 25))
-        bar.set_label("wrong predictions in %\n(faint: not learned yet)")
+        bar.set_label("wrong predictions in %")
         bar.outline.set_visible(False)
     return figure
 
 
 def draw_matrix(ax: Any, outcome: Outcome) -> None:
-    """One heat map, one row per task and one column per step; tasks not learned yet are faint."""
-    values, tasks = outcome.matrix.values, len(outcome.matrix.values)
-    learned = np.triu(np.ones(values.shape, dtype=bool), 1)
+    """One heat map, one row per task and one column per task learned.
+
+    Tasks that are not learned yet are faint, and left out where nothing of them can be predicted.
+    """
+    values, tasks = outcome.matrix.values[:, 1:], len(outcome.matrix.values)
+    learned = np.triu(np.ones(values.shape, dtype=bool))
     colours = matplotlib.colormaps[COLOURS](values)
-    colours[..., 3] = np.where(learned, 1.0, FAINT)
+    colours[..., 3] = np.where(learned, 1.0, np.where(values < 0.9995, FAINT, 0.0))
     ax.imshow(colours, aspect="auto", interpolation="none")
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
-    if tasks > ANNOTATED:
-        some = range(0, tasks, -(-tasks // 6))
-        ax.set_xticks([k + 1 for k in some])
-        ax.set_yticks(some, [str(k + 1) for k in some])
-        return
-    ax.set_xticks(range(tasks + 1))
-    ax.set_yticks(range(tasks), _short(outcome.matrix.names))
-    size = 9 if tasks <= 6 else 6 if tasks <= 10 else 5
-    for (i, j), value in np.ndenumerate(values):
-        colour = INK if not learned[i, j] else "#ffffff" if value < 0.55 else "#000000"
-        ax.text(j, i, f"{100 * value:.0f}", ha="center", va="center", fontsize=size, color=colour)
+    some = range(0, tasks, 1 if tasks <= NUMBERED else -(-tasks // 8))
+    names = _short(outcome.matrix.names) if tasks <= NUMBERED else [str(k + 1) for k in range(tasks)]
+    ax.set_xticks(some, [str(k + 1) for k in some])
+    ax.set_yticks(some, [names[k] for k in some])
+    if tasks <= NUMBERED:
+        for i, j in zip(*np.nonzero(learned), strict=True):
+            colour = "#ffffff" if values[i, j] < 0.55 else "#000000"
+            size = 9 if tasks <= 6 else 7
+            ax.text(j, i, f"{100 * values[i, j]:.0f}", ha="center", va="center", fontsize=size, color=colour)
 
 
 def accuracy_figure(run: Run, places: Sequence[str] = ()) -> Figure:
@@ -100,9 +105,10 @@ def accuracy_figure(run: Run, places: Sequence[str] = ()) -> Figure:
     Learners take their colours in the order of `places`, so that pictures of several runs can agree.
     """
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(4.5, 3.5 + 0.2 * -(-len(run.outcomes) // 3)), layout="constrained")
-        draw_accuracy(figure.subplots(), run, places)
-        figure.legend(loc="outside lower center", ncols=3)
+        figure = Figure(figsize=(5.4, 3.5), layout="constrained")
+        ax = figure.subplots()
+        draw_accuracy(ax, run, places)
+        label_ends(ax, run)
     return figure
 
 
@@ -116,12 +122,60 @@ def draw_accuracy(ax: Any, run: Run, places: Sequence[str] = ()) -> None:
         colour = PALETTE[k % len(PALETTE)]
         look = {"color": colour, "marker": MARKERS[k % len(MARKERS)], "markersize": 5, "linewidth": 2}
         _draw_line(ax, steps, outcome, **look)
-    for outcome in run.outcomes:
-        if outcome.role == "reference":
-            _draw_line(ax, steps, outcome, color=INK, linestyle=(0, (4, 3)), linewidth=1.5)
-    ax.set(xlabel="tasks learned", ylabel="accuracy, %", ylim=(0, 103))
+    for k, outcome in enumerate(o for o in run.outcomes if o.role == "reference"):
+        _draw_line(ax, steps, outcome, color=INK, linestyle=(0, DASHES[k % len(DASHES)]), linewidth=1.5)
+    low, high = accuracy_range(run)
+    ax.set(xlabel="tasks learned", ylabel="accuracy, %", ylim=(low, high))
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    ax.yaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
     ax.grid(axis="y", color="#8c8c8c", alpha=0.3, linewidth=0.8)
+
+
+def accuracy_range(run: Run) -> tuple[float, float]:
+    """The range of the vertical axis in per cent: that of the lines which end within `NEAR` of the best one."""
+    ends = {o.name: o.curve[-1] for o in run.outcomes}
+    near = [o.curve for o in run.outcomes if ends[o.name] >= max(ends.values()) - NEAR]
+    low, high = 100 * min(map(min, near)), 100 * max(map(max, near))
+    margin = max(0.06 * (high - low), 1.0)
+    low = 5 * np.floor((low - margin) / 5)
+    return (low if low >= 25 else 0.0), high + margin
+
+
+def label_ends(ax: Any, run: Run) -> None:
+    """Write name and value beside the end of each line, apart from each other; a line below the axis has an arrow."""
+    low, high = ax.get_ylim()
+    ends = sorted(((100 * o.curve[-1], o) for o in run.outcomes), key=lambda end: -end[0])
+    lines = {line.get_label(): line for line in ax.lines}
+    apart = min(SPACE * (high - low), (high - low) / max(len(ends) - 1, 1))
+    heights = _spread([max(value, low) for value, _ in ends], low, high, apart)
+    for (value, outcome), height in zip(ends, heights, strict=True):
+        name = printable(outcome.label)
+        text = f"{_cut(printable(outcome.short_label))} {value:.1f}{' ↓' if value < low else ''}"
+        inside = max(value, low)
+        link = {"arrowstyle": "-", "color": lines[name].get_color(), "linewidth": 1.0, "shrinkA": 2, "shrinkB": 3}
+        ax.annotate(
+            text,
+            (len(run.tasks), inside),
+            (1.06, height),
+            textcoords=("axes fraction", "data"),
+            fontsize=9.5,
+            fontweight="bold" if outcome is run.best else "normal",
+            va="center",
+            annotation_clip=False,
+            arrowprops=link,
+        )
+
+
+def _spread(heights: list[float], low: float, high: float, apart: float) -> list[float]:
+    """Heights in falling order, moved as little as needed to be `apart` from each other and not below `low`."""
+    placed: list[float] = []
+    for height in heights:
+        placed.append(min(height, placed[-1] - apart) if placed else min(height, high))
+    floor = low
+    for k in reversed(range(len(placed))):
+        placed[k] = max(placed[k], floor)
+        floor = placed[k] + apart
+    return placed
 
 
 def _draw_line(ax: Any, steps: Array, outcome: Outcome, **look: Any) -> None:
@@ -156,3 +210,7 @@ def _short(names: tuple[str, ...]) -> list[str]:
     return (
         [printable(name) for name in names] if max(map(len, names)) <= 8 else [str(t) for t in range(1, len(names) + 1)]
     )
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= LONGEST else label[: LONGEST - 1] + "…"

@@ -8,6 +8,7 @@ from typing import Any
 from remanence.certificates import Certificate
 from remanence.errors import FileError, InputError
 from remanence.files import write_atomically
+from remanence.report.data_summary import DataSummary
 from remanence.report.folders import RESULTS
 from remanence.report.outcome import Outcome, Role
 
@@ -31,7 +32,9 @@ class Run:
     notes : tuple of str
         Remarks about the stream.
     relations : tuple of Certificate
-        Between methods, for the map of methods; empty if they were not checked.
+        Between methods of the run; empty if they were not checked.
+    data : DataSummary, optional
+        The size of the stream.
 
     Examples
     --------
@@ -49,7 +52,8 @@ class Run:
     command: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    relations: tuple[Certificate, ...] = ()  # between methods, for the map of them
+    relations: tuple[Certificate, ...] = ()  # between methods of the run
+    data: DataSummary | None = None
 
     def __post_init__(self) -> None:
         if not self.outcomes:
@@ -68,17 +72,33 @@ class Run:
         return len(self.outcomes[0].matrices)
 
     @property
+    def ranked(self) -> tuple[Outcome, ...]:
+        """The outcomes with the highest accuracy first."""
+        return tuple(sorted(self.outcomes, key=_accuracy, reverse=True))
+
+    @property
+    def best(self) -> Outcome:
+        """The best learner; the best of all if there are only floors and references."""
+        return max(self._with_role("learner") or self.outcomes, key=_accuracy)
+
+    @property
+    def best_reference(self) -> Outcome | None:
+        """The best of the references other than `best`, if there is one."""
+        return max((o for o in self._with_role("reference") if o is not self.best), key=_accuracy, default=None)
+
+    @property
     def headline(self) -> str:
         """One sentence: the best learner, how far it is from the best reference, and what the floor keeps."""
-        best = max(self._with_role("learner") or self.outcomes, key=_accuracy)
+        best, reference = self.best, self.best_reference
         after = f"after {len(self.tasks)} task{'s' if len(self.tasks) > 1 else ''}"
         over = f" (mean of {self.seeds} seeds)" if self.seeds > 1 else ""
-        parts = [f"{best.label} keeps {_percent(best)} {after}{over}"]
-        references = [outcome for outcome in self._with_role("reference") if outcome is not best]
-        if references:
-            parts[0] += f", {_distance(best, max(references, key=_accuracy), len(references))}"
+        parts = [f"{best.short_label} keeps {_percent(best)} {after}{over}"]
+        if reference is not None:
+            parts[0] += f", {_distance(best, reference, len(self._with_role('reference')))}"
         parts += [
-            f"{_inline(floor.label)} keeps {_percent(floor)}" for floor in self._with_role("floor") if floor is not best
+            f"{_inline(floor.short_label)} keeps {_percent(floor)}"
+            for floor in self._with_role("floor")
+            if floor is not best
         ]
         return "; ".join(parts) + "."
 
@@ -96,6 +116,7 @@ class Run:
             "notes": list(self.notes),
             "learners": [outcome.to_dict() for outcome in self.outcomes],
             "relations": [certificate.to_dict() for certificate in self.relations],
+            "data": None if self.data is None else self.data.to_dict(),
         }
 
     @classmethod
@@ -110,7 +131,8 @@ class Run:
             outcomes = tuple(Outcome.from_dict(outcome) for outcome in data["learners"])
             relations = tuple(Certificate.from_dict(certificate) for certificate in data.get("relations", ()))
             notes = tuple(map(str, data["notes"]))
-            return cls(outcomes, data["settings"], data["command"], data["versions"], notes, relations)
+            summary = DataSummary.from_dict(data["data"]) if data.get("data") else None
+            return cls(outcomes, data["settings"], data["command"], data["versions"], notes, relations, summary)
         except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as problem:
             raise InputError(f"expected a dictionary made by Run.to_dict, got {problem!r}") from None
 
@@ -165,7 +187,7 @@ def _distance(best: Outcome, reference: Outcome, count: int) -> str:
     gap = round(100 * (_accuracy(reference) - _accuracy(best)), 1)
     where = "level with" if gap == 0 else f"{abs(gap):.1f} points {'above' if gap < 0 else 'below'}"
     which = "the better reference, " if count == 2 else "the best reference, " if count > 2 else ""
-    return f"{where} {which}{_inline(reference.label)} ({_percent(reference)})"
+    return f"{where} {which}{_inline(reference.short_label)} ({_percent(reference)})"
 
 
 def _inline(label: str) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 from remanence.evaluation.matrix import shown
 from remanence.report.outcome import Outcome
 from remanence.report.run import Run
-from remanence.report.words import MARKS, all_notes, figures, short
+from remanence.report.words import MARKS, all_notes, best_mark, figures, measured, short
 from remanence.terminal_text import plain_text
 
 if TYPE_CHECKING:
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 def show(run: Run, console: Console) -> None:
     """Print a run."""
+    if run.data is not None:
+        console.print(plain_text(f"{run.data.sentence}\n"))
     console.print(Text("Error in % on each task (row) by the number of tasks learned (column)", "bold"))
-    console.print(Columns([Padding(error_matrix(outcome), (1, 3, 0, 0)) for outcome in run.outcomes], padding=0))
+    console.print(Columns([Padding(error_matrix(outcome), (1, 3, 0, 0)) for outcome in run.ranked], padding=0))
     if len(run.tasks) > 1:
         console.print(Text("\nAccuracy in % on the tasks learned so far, by the number of tasks learned", "bold"))
         console.print(course(run))
@@ -50,7 +52,7 @@ def course(run: Run) -> Table:
     for _ in steps:
         grid.add_column(justify="right", min_width=3)
     grid.add_row("", *(Text("…" if t is None else str(t + 1), "dim") for t in steps))
-    for outcome in run.outcomes:
+    for outcome in run.ranked:
         cells = ("…" if t is None else f"{100 * outcome.curve[t]:.0f}" for t in steps)
         grid.add_row(plain_text(outcome.label, "italic" if outcome.role == "reference" else ""), *cells)
     return grid
@@ -68,7 +70,7 @@ def guarantees(run: Run) -> Table:
         grid.add_row(plain_text(outcome.label, "bold"), "", Text(left_out, "dim"), "")
         for c in applying:
             style = "green" if c.holds else "yellow"
-            bound = Text(f"{short(c.measured)} {'≤' if c.holds else '>'} {short(c.allowed)}", style, no_wrap=True)
+            bound = Text(f"{measured(c)} {'≤' if c.holds else '>'} {short(c.allowed)}", style, no_wrap=True)
             grid.add_row("", Text(MARKS[c.status], style), plain_text(c.claim), bound)
     return grid
 
@@ -99,9 +101,10 @@ def summary(run: Run) -> Table:
     table.add_column("", no_wrap=True)
     for heading in ("accuracy\n%", "forget-\nting", "backward\ntransfer", "forward\ntransfer", "\nseconds", "\nmemory"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for outcome in run.outcomes:
+    for outcome in run.ranked:
         cells = (cell.replace(" ± ", "\n± ") for cell in figures(outcome))
-        table.add_row(plain_text(outcome.label, "italic" if outcome.role == "reference" else ""), *cells)
+        style = "bold" if best_mark(run, outcome) else "italic" if outcome.role == "reference" else ""
+        table.add_row(plain_text(outcome.label, style), *cells, style="bold" if style == "bold" else None)
     return table
 
 

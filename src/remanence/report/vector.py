@@ -4,25 +4,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from remanence.certificates import Certificate, draw_map
-from remanence.certificates import map_picture as chart
 from remanence.report.outcome import Outcome
 from remanence.report.pictures import INK, PAPER, Box, accuracy_figure, map_boxes, matrices_figure, rendered
 from remanence.report.run import Run
 from remanence.terminal_text import printable
-
-# What the picture of the map is drawn in, and the names the page has for it.
-MAP_COLOURS = {
-    chart.INK: "currentColor",
-    chart.PAPER: "var(--card)",
-    chart.GREY: "var(--soft)",
-    chart.SHADES["nonlinear"]: "var(--shade)",
-    chart.HOLDS: "var(--holds)",
-    chart.FAILS: "var(--fails)",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +38,7 @@ def matrix_pictures(run: Run, pictures: RunPictures) -> list[tuple[str, str]]:
     svg = pictures.matrices.decode()
     return [
         (outcome.label, _matrix_picture(outcome, _embedded(_cut_out(svg, k, box), f"heat{k}"), f"heat{k}"))
-        for k, (outcome, box) in enumerate(zip(run.outcomes, pictures.boxes, strict=False))
+        for k, (outcome, box) in enumerate(zip(run.ranked, pictures.boxes, strict=False))
     ]
 
 
@@ -71,17 +57,6 @@ def _cut_out(svg: str, k: int, box: Box) -> str:
     text = re.sub(rf'<g id="title_{k + 1}">.*?</g>', "", group[0], flags=re.DOTALL)
     text = re.sub(r' clip-path="[^"]*"', "", text)  # of the picture, which fills the axes
     return f'<svg viewBox="{" ".join(f"{side:.2f}" for side in box)}">{text}</svg>'
-
-
-def map_of_methods(relations: Sequence[Certificate]) -> str:
-    """The map of methods with what was measured on its lines."""
-    with TemporaryDirectory() as place:
-        file = Path(place) / "map.svg"
-        draw_map(relations, file)
-        svg = _embedded(file.read_text(encoding="utf-8"), "map")
-    for colour, name in MAP_COLOURS.items():
-        svg = svg.replace(colour, name)
-    return svg
 
 
 def described(svg: str, title: str, description: str, prefix: str) -> str:

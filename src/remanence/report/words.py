@@ -8,10 +8,11 @@ from remanence.report.run import Run
 
 MARKS = {"holds": "✓", "fails": "✗", "does not apply": "–"}
 EXPLAINED = (
-    "Accuracy is the mean over all tasks after the last one. Forgetting and transfer are in percentage points: by how "
-    "much the accuracy on a task fell after it was learned, by how much it rose through later tasks (backward) and "
-    "through earlier tasks (forward). Memory is the size of the arrays the learner keeps between tasks."
+    "Accuracy is the mean over all tasks after the last one. Forgetting is by how many percentage points the accuracy "
+    "on a task fell after it was learned, on average; forward transfer, by how many earlier tasks raised it before. "
+    "Memory is the size of the arrays the learner keeps between tasks."
 )
+RETRAINED = "References keep all rows and are trained on all of them anew after each task."
 CERTIFIED = (
     "Each guarantee was checked on this run. A learner for which no such guarantee exists may fail it. Where a "
     "condition is not met, it does not apply. This is evidence on these data, not a proof."
@@ -25,6 +26,25 @@ def figures(outcome: Outcome) -> list[str]:
     for key in ("forgetting", "backward_transfer", "forward_transfer"):
         cells.append(_with_spread(_points(m[key]), 100 * sd.get(key, math.nan), 1))
     return [*cells, _with_spread(f"{m['seconds']:.3f}", sd.get("seconds", math.nan), 3), in_bytes(m["memory"])]
+
+
+def report_table(run: Run) -> tuple[list[str], list[tuple[Outcome, str, list[str]]]]:
+    """Headings, and for each learner, the best first, its outcome, its mark and its cells.
+
+    Backward transfer is left out, which is forgetting with the other sign, and forward transfer where it is 0 for all.
+    """
+    headings = ["Accuracy, %", "Forgetting", "Backward transfer", "Forward transfer", "Seconds", "Memory"]
+    rows = [(outcome, figures(outcome)) for outcome in run.ranked]
+    transferred = any(cells[3].split(" ")[0] != "0.0" for _, cells in rows)
+    shown = [k for k in range(len(headings)) if k != 2 and (k != 3 or transferred)]
+    return [headings[k] for k in shown], [(o, best_mark(run, o), [cells[k] for k in shown]) for o, cells in rows]
+
+
+def best_mark(run: Run, outcome: Outcome) -> str:
+    """ "best" for the best of a run, "best learner" for the best learner if a reference is better."""
+    if len(run.outcomes) == 1 or outcome not in (run.ranked[0], run.best):
+        return ""
+    return "best" if outcome is run.ranked[0] else "best learner" if outcome.role == "learner" else ""
 
 
 def in_bytes(count: float) -> str:
@@ -42,7 +62,12 @@ def verdict(certificate: Certificate) -> str:
     """Measured and allowed, or the condition that is not met, in one line."""
     if certificate.status == "does not apply":
         return certificate.unmet
-    return f"measured {short(certificate.measured)}, allowed {short(certificate.allowed)}"
+    return f"measured {measured(certificate)}, allowed {short(certificate.allowed)}"
+
+
+def measured(certificate: Certificate) -> str:
+    """What was measured; less than nothing is not a number of interest."""
+    return "below 0" if certificate.measured < 0 else short(certificate.measured)
 
 
 def short(number: float) -> str:

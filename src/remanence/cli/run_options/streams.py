@@ -16,7 +16,7 @@ ORDERS = ("sorted", "given", "reversed", "random")
 TASKS = 5
 GROWING = (
     "Forward transfer is 0 for all learners: a class cannot be predicted before it was learned.",
-    "Part of the forgetting is not loss of memory: every task adds classes to confuse, also for joint training.",
+    "Part of the forgetting is not loss of memory: every task adds classes to confuse, also for the references.",
 )
 
 
