@@ -120,7 +120,11 @@ def test_runs_are_put_side_by_side(folder, capsys, tmp_path):
     assert [cell["average_accuracy"] for cell in found["learners"]["RLS"]] == kept
     assert found["learners"]["LMS"][1] is None and found["learners"]["ICL"][0] is None
     page = (tmp_path / "both" / "index.html").read_text()
-    assert page.count("<svg") == 2 and "http" not in page and all(run["headline"] in page for run in found["runs"])
+    assert (
+        page.count("<svg") == 2
+        and "http" not in page
+        and all(run["headline"].replace(" %", "\u00a0%") in page for run in found["runs"])
+    )
     code, out, _ = call(capsys, "compare", folder, other, "--out", tmp_path / "both")
     assert code == 0 and f"{100 * kept[0]:.1f}" in out and "tasks: 2 | 5" in out
 

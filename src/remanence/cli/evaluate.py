@@ -10,9 +10,16 @@ from remanence.cli.common.options import AsJson, Data, DropMissing, Ignore, Mode
 from remanence.terminal_text import plain_text
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from remanence.evaluation.confusion import Confusion
     from remanence.store.jobs.evaluate import Evaluation
 
-WIDEST = 20  # most classes for which the confusion matrix is shown
+GRID = 6  # classes, up to which all confusion counts are shown
+GRID_WIDTH = 40  # characters of their labels together, up to which they fit beside each other
+HARDEST = 20  # classes listed beyond that
+CONFUSIONS = 10  # pairs of classes listed
 
 
 def evaluate(
@@ -27,7 +34,7 @@ def evaluate(
     drop_nan: DropMissing = False,
     as_json: AsJson = False,
 ) -> None:
-    """Report accuracy and confusion counts per class; for regression RMSE, mean absolute error and R²."""
+    """Report accuracy per class and confusions; for regression RMSE, mean absolute error and R²."""
     from remanence.store.jobs.evaluate import evaluate_tables
 
     with metered("Evaluating", len(data)) as (_, meter):
@@ -40,9 +47,9 @@ def evaluate(
 
 def _show(found: "Evaluation") -> None:
     from rich.console import Console
-    from rich.table import Column, Table
+    from rich.table import Table
 
-    console, summary = Console(highlight=False), found.to_dict()
+    console = Console(highlight=False)
     if found.errors:
         table = Table("target", "rmse", "mae", "r²", header_style="bold")
         for name, e in found.errors.items():
@@ -50,11 +57,52 @@ def _show(found: "Evaluation") -> None:
         console.print(table)
         console.print(f"{found.rows:,} rows")
         return
-    small = len(found.labels) <= WIDEST
-    given = [Column(plain_text(f"as {label}")) for label in found.labels] if small else []
+    from remanence.evaluation.confusion import Confusion
+
+    confusion = Confusion(tuple(found.labels), found.confusion)
+    if len(found.labels) <= GRID and sum(len(str(label)) for label in found.labels) <= GRID_WIDTH:
+        console.print(_grid(confusion))
+    else:
+        _print_lists(confusion, console)
+    console.print(f"accuracy {found.accuracy:.2%}: {confusion.wrong:,} of {found.rows:,} rows wrong")
+
+
+def _grid(confusion: "Confusion") -> "Table":
+    """All confusion counts."""
+    from rich.table import Column, Table
+
+    given = [Column(plain_text(f"as {label}")) for label in confusion.labels]
     table = Table("class", "rows", "correct", *given, header_style="bold")
-    for row, entry in zip(found.confusion.tolist(), summary["classes"], strict=True):
-        share = "–" if entry["accuracy"] is None else f"{entry['accuracy']:.1%}"
-        table.add_row(plain_text(entry["label"]), f"{entry['rows']:,}", share, *(f"{n:,}" for n in row if small))
+    for label, row, share in zip(confusion.labels, confusion.counts, confusion.accuracies.tolist(), strict=True):
+        right = "–" if share != share else f"{share:.1%}"
+        table.add_row(plain_text(label), f"{row.sum():,}", right, *(f"{n:,}" for n in row.tolist()))
+    return table
+
+
+def _print_lists(confusion: "Confusion", console: "Console") -> None:
+    """The classes with the lowest accuracy, and the most frequent confusions."""
+    classes, pairs = confusion.hardest(), confusion.most_frequent(CONFUSIONS)
+    table = _list("class, worst first", "rows", "correct")
+    for label, rows, share in classes[:HARDEST]:
+        table.add_row(plain_text(label), f"{rows:,}", f"{share:.1%}")
     console.print(table)
-    console.print(f"accuracy {found.accuracy:.2%}: {summary['wrong']:,} of {found.rows:,} rows wrong")
+    if len(classes) > HARDEST:
+        more, least = len(classes) - HARDEST, classes[HARDEST][2]
+        console.print(f"… and {more:,} more classes at {least:.1%} or above; --json has all", style="dim")
+    if pairs:
+        table = _list("most frequent confusions", "rows")
+        for true, predicted, rows in pairs:
+            table.add_row(plain_text(true).append(" → ", "dim").append(plain_text(predicted)), f"{rows:,}")
+        console.print()
+        console.print(table)
+
+
+def _list(heading: str, *numbers: str) -> "Table":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False)
+    table.add_column(heading, overflow="fold")
+    for number in numbers:
+        table.add_column(number, justify="right", no_wrap=True)
+    return table
