@@ -13,6 +13,9 @@ except ImportError as error:
     ) from error
 
 from remanence.deep import integrations as integrations
+from remanence.deep.editing.editor import Editor
+from remanence.deep.editing.find_value import find_value
+from remanence.deep.editing.several_layers import edit_layers
 from remanence.deep.encoder import Encoder
 from remanence.deep.guards.gradient_projection import GradientProjection
 from remanence.deep.guards.guard import Guard
@@ -32,6 +35,7 @@ __all__ = [
     "EKF",
     "OGD",
     "OWM",
+    "Editor",
     "Encoder",
     "GradientProjection",
     "GradientReport",
@@ -42,6 +46,8 @@ __all__ = [
     "MultiHead",
     "ORFit",
     "StreamFit",
+    "edit_layers",
+    "find_value",
     "fit_stream",
     "joint",
 ]

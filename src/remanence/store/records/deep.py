@@ -96,4 +96,5 @@ DEEP_RECORDS = {
     "deep.EKF": _record("online.ekf"),
     "deep.LinearizedRLS": _record("online.linearized_rls", _to_parts_with_layers),
     "deep.ORFit": _record("online.orfit"),
+    "deep.Editor": _record("editing.editor"),
 }

@@ -1,0 +1,1 @@
+"""Edit the answers of a trained layer by least squares, with exact undo."""

@@ -1,0 +1,368 @@
+"""Edit what a layer answers to some keys, while its other answers stay, and take edits back exactly.
+
+    W = W₀ + D,   D = argmin  Σᵢ wᵢ ‖kᵢᵀ(W₀ + D) − vᵢ‖²  +  what D changes of the preserved answers            (ED)
+
+W₀ are the weights when the editor was made. The sum runs over the edits in force, so that D is the same whatever was
+edited and undone before. The coordinates of preserved_keys.py turn it into the problem of least_change.py.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from remanence.arrays import Array
+from remanence.deep.editing.edited_layer import EditedLayer, to_float64
+from remanence.deep.editing.editor_report import EditorReport, EditSummary
+from remanence.deep.editing.editor_state import edits_from_parts, edits_to_parts, keys_from_parts, keys_to_parts
+from remanence.deep.editing.least_change import least_change
+from remanence.deep.editing.preserved_keys import KeyCoordinates, PreservedKeys
+from remanence.deep.guards.checks.batches import call_checked, call_model, check_batches
+from remanence.deep.nn.eval_mode import eval_mode
+from remanence.deep.nn.saved_parts import SavedParts
+from remanence.deep.nn.wrappers import unwrap
+from remanence.errors import InputError
+from remanence.validation import check_count, check_number
+
+LEAST_RIDGE = 1e-6  # of the mean square of a preserved key, where no ridge is given
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """An edit in force."""
+
+    keys: Array  # (n, d)
+    change: Array  # (n, c) wanted answers minus those of W₀
+    weights: Array  # (n,) infinite: met exactly
+
+
+class Editor:
+    """Change the answers of one layer of a trained network by least squares, and undo changes exactly.
+
+    Parameters
+    ----------
+    model : torch module
+    layer : str
+        The name of a `Linear` layer, or of a `Conv1D` of transformers.
+    preserve : "soft" or "hard"
+        Whether the answers to absorbed keys are weighed against the edits, or may not change at all.
+    strength : float, optional
+        The weight λ of the mean squared change of a preserved answer ("soft"). By default the number of absorbed keys:
+        each of them counts as much as an edit.
+    ridge : float, optional
+        The weight μ of the squared change of the weights. By default a millionth of the weight of preserved answers.
+    energy : float
+        The share of the absorbed keys' energy that "hard" preserves; 1 is all of it.
+    rank : int, optional
+        Keep only so many leading directions of the absorbed keys, for wide layers; by default all.
+
+    Notes
+    -----
+    Published methods are settings. With C the mean second moment of the absorbed keys: ROME and EMMET are "soft",
+    ridge 0, with exact edits (`weight=inf`); MEMIT is "soft" with `strength` λ, ridge 0 and weight 1; AlphaEdit is
+    "hard" with `ridge` 1 and weight 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import remanence as rm
+    >>> _ = torch.manual_seed(0)
+    >>> net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)).double()
+    >>> editor = rm.deep.Editor(net, "2")
+    >>> editor.absorb([torch.randn(100, 8, dtype=torch.float64)])
+    >>> before = net[2].weight.detach().clone()
+    >>> editor.edit(torch.randn(1, 8, dtype=torch.float64), torch.ones(1, 3, dtype=torch.float64), name="fact")
+    >>> list(editor.edits())
+    ['fact']
+    >>> editor.undo("fact")
+    >>> bool((net[2].weight == before).all())
+    True
+
+    References
+    ----------
+    Meng et al. (2022), "Locating and editing factual associations in GPT" (ROME).
+    Meng et al. (2023), "Mass-editing memory in a transformer" (MEMIT).
+    Gupta et al. (2024), "A unified framework for model editing" (EMMET).
+    Fang et al. (2025), "AlphaEdit: null-space constrained knowledge editing for language models".
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        layer: str,
+        preserve: Literal["soft", "hard"] = "soft",
+        *,
+        strength: float | None = None,
+        ridge: float | None = None,
+        energy: float = 1.0,
+        rank: int | None = None,
+    ) -> None:
+        if preserve not in ("soft", "hard"):
+            raise InputError(f'expected preserve to be "soft" or "hard", got {preserve!r:.40}')
+        if strength is not None:
+            check_number(strength, "strength")
+        if ridge is not None:
+            check_number(ridge, "ridge", closed=preserve == "soft")
+        if not 0 < check_number(energy, "energy") <= 1:
+            raise InputError(f"expected energy in (0, 1], got {energy:g}")
+        self.model = unwrap(model)
+        self.layer = EditedLayer(self.model, layer)
+        self.preserve, self.strength, self.ridge, self.energy = preserve, strength, ridge, energy
+        self.rank = None if rank is None else check_count(rank, "rank")
+        self._start = self.layer.weights()
+        self._written = to_float64(self.layer.parameter)
+        self._kept = PreservedKeys.none(len(self._start), self.rank)
+        self._edits: dict[str, Edit] = {}
+        self._coordinates: KeyCoordinates | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments of the constructor beside the model."""
+        names = ("preserve", "strength", "ridge", "energy", "rank")
+        return {"layer": self.layer.name, **{name: getattr(self, name) for name in names}}
+
+    # Preserving
+
+    def absorb(self, batches: Iterable[Any], forward: Any = call_model, *, mask: Any = None) -> None:
+        """Preserve what the layer answers now to the keys it meets on some batches.
+
+        Parameters
+        ----------
+        batches : iterable of tensors, tuples or dicts
+            Inputs of the model. Only the second moment of the layer's inputs is kept.
+        forward : callable(model, batch), optional
+            How the model is called on a batch.
+        mask : callable(batch), optional
+            A boolean tensor, one entry per position of the layer's inputs: False where there is padding. By default
+            "attention_mask" of a dict, where it has the shape of the positions.
+        """
+        if self._edits:
+            raise InputError(
+                f"expected no edits in force while keys are absorbed, got {len(self._edits)}: what is preserved are "
+                f"the answers without them; undo them first, or make a new Editor, for which they are the present"
+            )
+        self._check_untouched()
+        kept, seen = self._kept, 0
+        for batch in check_batches(batches):
+            keys = self._keys_of(batch, forward, mask)
+            kept, seen = kept.with_keys(keys, self.rank), seen + len(keys)
+        if not seen:
+            raise InputError("expected batches in which the layer meets inputs, got none")
+        self._kept, self._coordinates = kept, None
+
+    def _keys_of(self, batch: Any, forward: Any, mask: Any) -> Array:
+        """The inputs of the layer on a batch, (n, d)."""
+        inputs: list[Tensor] = []
+        hook = self.layer.module.register_forward_pre_hook(lambda _, args: inputs.append(args[0].detach()))
+        try:
+            with eval_mode(self.model):
+                call_checked(self.model, batch, forward)
+        finally:
+            hook.remove()
+        if not inputs:
+            raise InputError(f"the model did not call layer {self.layer.name!r} on this batch; nothing was absorbed")
+        chosen = (
+            mask(batch) if mask is not None else batch.get("attention_mask") if isinstance(batch, Mapping) else None
+        )
+        rows = []
+        for found in inputs:
+            if chosen is not None and tuple(chosen.shape) == tuple(found.shape[:-1]):
+                found = found[chosen.to(found.device).bool()]
+            elif mask is not None:
+                got = tuple(getattr(chosen, "shape", ()))
+                raise InputError(f"expected a mask of shape {tuple(found.shape[:-1])}, got {got}")
+            rows.append(to_float64(found).reshape(-1, found.shape[-1]))
+        keys = np.concatenate(rows)
+        if not np.isfinite(keys).all():
+            raise InputError("the inputs of the layer contain NaN or infinity; nothing was absorbed")
+        return keys
+
+    # Editing
+
+    def edit(self, keys: Any, values: Any, name: str, weight: Any = 1.0) -> None:
+        """Make the layer answer `values` to `keys`.
+
+        Parameters
+        ----------
+        keys : tensor (n, inputs)
+            Inputs of the layer.
+        values : tensor (n, outputs)
+            Wanted outputs of the layer, its bias included.
+        name : str
+            Under which the edit can be undone.
+        weight : float or array (n,)
+            How much each row counts beside the preserved answers; infinity meets it exactly.
+        """
+        if not isinstance(name, str) or not name:
+            raise InputError(f"expected a text as the name of an edit, got {name!r:.40}")
+        if name in self._edits:
+            raise InputError(f"expected a new name, got {name!r:.60}, which is in force; undo it first")
+        self._check_untouched()
+        K, V = self._rows(keys, "keys", self._start.shape[0]), self._rows(values, "values", self._start.shape[1])
+        if len(K) != len(V) or not len(K):
+            raise InputError(f"expected as many values as keys, at least one, got {len(K)} keys and {len(V)} values")
+        change = V - K @ self._start - self.layer.bias()
+        self._apply({**self._edits, name: Edit(K, change, _checked_weights(weight, len(K)))})
+
+    def undo(self, name: str) -> None:
+        """Take an edit back: the weights are those of an editor that never made it."""
+        if name not in self._edits:
+            raise InputError(f"expected an edit in force, {list(self._edits)[:10]}, got {name!r:.60}")
+        self._check_untouched()
+        self._apply({other: edit for other, edit in self._edits.items() if other != name})
+
+    def edits(self) -> dict[str, EditSummary]:
+        """The edits in force by name: their rows, their size, how well they are met, and what they cost.
+
+        `cost` is how far the preserved answers would move back, relative to them, if this edit alone were undone.
+        """
+        return {name: self._summary(name) for name in self._edits}
+
+    def merge(self, other: "Editor") -> None:
+        """Take over the absorbed keys and the edits of another editor of the same layer.
+
+        Parameters
+        ----------
+        other : Editor
+            With the same settings, begun from the same weights; names of edits must differ.
+        """
+        if not isinstance(other, Editor) or other.settings != self.settings:
+            raise InputError("expected an Editor with the same layer and settings to merge, got another one")
+        if not np.array_equal(self._start, other._start):
+            raise InputError("expected an Editor that began from the same weights, got one that began from others")
+        if shared := sorted(set(self._edits) & set(other._edits)):
+            raise InputError(f"expected edits of different names, got {shared[:5]} in both; undo them in one")
+        self._check_untouched()
+        before = self._kept, self._coordinates
+        self._kept, self._coordinates = self._kept.merged(other._kept, self.rank), None
+        try:
+            self._apply({**self._edits, **other._edits})
+        except Exception:
+            self._kept, self._coordinates = before
+            raise
+
+    # Solving
+
+    def _apply(self, edits: dict[str, Edit]) -> None:
+        """Put these edits in force, and no others."""
+        W = self._start + self._change(edits)
+        if not np.isfinite(W).all():
+            raise InputError("these edits overflow; use smaller values, or more absorbed keys")
+        self.layer.write(W)
+        self._edits, self._written = edits, to_float64(self.layer.parameter)
+
+    def _change(self, edits: Mapping[str, Edit]) -> Array:
+        """D (d, c) of (ED)."""
+        if not edits:
+            return np.zeros_like(self._start)
+        coordinates = self._coordinates
+        if coordinates is None:
+            coordinates = self._coordinates = self._make_coordinates()
+        K, T, w = (np.concatenate([getattr(e, part) for e in edits.values()]) for part in ("keys", "change", "weights"))
+        return coordinates.unwhiten(least_change(coordinates.whiten(K), T, w))
+
+    def _make_coordinates(self) -> KeyCoordinates:
+        strength = float(self._kept.rows) if self.strength is None else self.strength
+        ridge = self.ridge
+        if ridge is None:
+            size = self._kept.energy / max(self._kept.rows, 1) / len(self._start)
+            ridge = LEAST_RIDGE * (size * (strength if self.preserve == "soft" else 1.0) or 1.0)
+        if self.preserve == "hard":
+            return self._kept.hard(self.energy, ridge)
+        return self._kept.soft(strength, ridge)
+
+    def _check_untouched(self) -> None:
+        if not np.array_equal(to_float64(self.layer.parameter), self._written):
+            raise InputError(
+                f"the weights of layer {self.layer.name!r} were changed from outside since the last edit; put them "
+                f"back, or make a new Editor, which begins from the present weights"
+            )
+
+    @staticmethod
+    def _rows(rows: Any, name: str, width: int) -> Array:
+        found = to_float64(rows) if isinstance(rows, Tensor) else np.array(rows, np.float64)
+        if found.ndim != 2 or found.shape[1] != width:
+            raise InputError(f"expected {name} of shape (rows, {width}), got {found.shape}; for one row pass x[None]")
+        if not np.isfinite(found).all():
+            raise InputError(f"{name} contain NaN or infinity; nothing was edited")
+        return found
+
+    # Reporting
+
+    def _summary(self, name: str) -> EditSummary:
+        edit, whole = self._edits[name], self._change(self._edits)
+        without = self._change({other: e for other, e in self._edits.items() if other != name})
+        wanted = edit.change + edit.keys @ self._start
+        missed = relative(edit.keys @ whole - edit.change, wanted)
+        size = relative(whole - without, self._start)
+        return EditSummary(len(edit.keys), size, missed, self._moved(whole - without))
+
+    def _moved(self, D: Array) -> float:
+        """How far a change moves the preserved answers, relative to them."""
+        answers = self._kept.answer_norm(self._start)
+        return self._kept.answer_norm(D) / answers if answers else 0.0
+
+    def report(self) -> EditorReport:
+        """What is preserved, what was edited, and how well both hold."""
+        D = self._change(self._edits)
+        K, T = (
+            np.concatenate([np.empty((0, width)), *(getattr(e, part) for e in self._edits.values())])
+            for part, width in (("keys", len(D)), ("change", D.shape[1]))
+        )
+        written = self.layer.weights() - self._start
+        return EditorReport(
+            layer=self.layer.name,
+            absorbed=self._kept.rows,
+            kept_energy=self._kept.kept_energy(),
+            edits=len(self._edits),
+            missed=relative(K @ D - T, T + K @ self._start),
+            preserved_moved=self._moved(D),
+            norm_ratio=relative(self._start + D, self._start),
+            rounding=relative(written - D, self._start),
+            hard=self.preserve == "hard" and self.energy == 1.0,
+            precision=str(self.layer.parameter.dtype).removeprefix("torch."),
+        )
+
+    # Saving
+
+    def state_dict(self) -> dict[str, Any]:
+        """Absorbed keys, edits and the weights they began from, as tensors and numbers."""
+        return {
+            "start": torch.from_numpy(self._start.copy()),
+            "preserved": keys_to_parts(self._kept),
+            "edits": edits_to_parts(self._edits),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state_dict`; refused where the layer's weights are not those that were saved with it."""
+        if not isinstance(state, Mapping):
+            raise InputError(f"expected the state_dict of an Editor, got {type(state).__name__}")
+        d, c = self._start.shape
+        fresh = Editor(self.model, self.layer.name, **{k: v for k, v in self.settings.items() if k != "layer"})
+        fresh._start = SavedParts(dict(state)).array("start", d, c)
+        fresh._kept = keys_from_parts(state.get("preserved"), d, self.rank)
+        fresh._edits = {name: Edit(*parts) for name, parts in edits_from_parts(state.get("edits"), d, c).items()}
+        expected = fresh._start + fresh._change(fresh._edits)
+        eps = torch.finfo(self.layer.parameter.dtype).eps
+        if np.abs(self.layer.weights() - expected).max() > 4 * eps * max(np.abs(expected).max(), 1e-300):
+            raise InputError(
+                f"the weights of layer {self.layer.name!r} are not those this editor was saved with; load the weights "
+                f"of the edited model first"
+            )
+        self.__dict__.update(fresh.__dict__)
+
+
+def relative(difference: Array, to: Array) -> float:
+    """‖difference‖ / ‖to‖, 0 where there is nothing to compare with."""
+    size = float(np.linalg.norm(to))
+    return float(np.linalg.norm(difference)) / size if size else 0.0
+
+
+def _checked_weights(weight: Any, rows: int) -> Array:
+    found = np.array(weight, np.float64)
+    if found.shape not in ((), (rows,)) or not (found > 0).all():
+        raise InputError(f"expected weight to be a number above 0, or one per row ({rows}), got {weight!r:.60}")
+    return np.broadcast_to(found, (rows,)).copy()

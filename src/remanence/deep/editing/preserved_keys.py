@@ -1,0 +1,147 @@
+"""What a layer must go on answering: its keys, and the coordinates in which a change that they do not see is small.
+
+    soft   M = λ C + μ I,   C = KᵀK / n of the absorbed keys K;   a = M^-½ k,   D = M^-½ E                  (K1)
+    hard   P = I − U Uᵀ, U the directions of K;                   a = P k / √μ,  D = P E / √μ                (K2)
+
+‖E‖² is then λ/n ‖K D‖² + μ ‖D‖² (soft), or μ ‖D‖² with K D = 0 (hard). C is kept as a square root, or, for wide layers,
+as its leading directions; the energy that these leave out counts as spread evenly over all other directions.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from remanence.arrays import Array
+from remanence.errors import InputError
+from remanence.memory import root as roots
+from remanence.memory.truncated_svd import Spectrum, no_spectrum
+
+
+class KeyCoordinates(Protocol):
+    """Coordinates (K1) or (K2)."""
+
+    def whiten(self, K: Array) -> Array:
+        """Keys (n, d) in these coordinates."""
+
+    def unwhiten(self, E: Array) -> Array:
+        """The change D (d, c) of the weights that E stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriangularCoordinates:
+    """M^-½ as the inverse of a triangular factor."""
+
+    factor: Array  # (d, d) R with RᵀR = M
+
+    def whiten(self, K: Array) -> Array:
+        return np.asarray(solve_triangular(self.factor, K.T, trans="T").T)
+
+    def unwhiten(self, E: Array) -> Array:
+        return np.asarray(solve_triangular(self.factor, E))
+
+
+@dataclass(frozen=True, slots=True)
+class SpectralCoordinates:
+    """M^-½ = base (I − V Vᵀ) + V diag(scales) Vᵀ; a projection where the scales are zero."""
+
+    directions: Array  # (d, r) V
+    scales: Array  # (r,)
+    base: float
+
+    def whiten(self, K: Array) -> Array:
+        along = K @ self.directions
+        return np.asarray(self.base * K + (along * (self.scales - self.base)) @ self.directions.T)
+
+    def unwhiten(self, E: Array) -> Array:
+        return self.whiten(E.T).T
+
+
+@dataclass(frozen=True, slots=True)
+class PreservedKeys:
+    """The second moment of absorbed keys, as a square root or as its leading directions."""
+
+    moment: Any  # Root, or Spectrum where the rank is limited
+    rows: int
+    energy: float  # Σ‖k‖²
+
+    @classmethod
+    def none(cls, width: int, rank: int | None) -> "PreservedKeys":
+        """No keys yet."""
+        return cls(roots.empty(width, 1) if rank is None else no_spectrum(width, 1), 0, 0.0)
+
+    def with_keys(self, K: Array, rank: int | None) -> "PreservedKeys":
+        """With more keys (n, d)."""
+        energy = self.energy + float(np.vdot(K, K))
+        targets = np.zeros((len(K), 1))
+        moment = self.moment
+        if rank is None:
+            moment = moment.folded(K, targets)
+        else:
+            for i in range(0, len(K), size := max(rank, 64)):
+                moment = moment.absorbed(K[i : i + size], targets[i : i + size], rank)
+        return PreservedKeys(moment, self.rows + len(K), energy)
+
+    def merged(self, other: "PreservedKeys", rank: int | None) -> "PreservedKeys":
+        """The keys of both."""
+        if rank is None:
+            moment = self.moment.merged(other.moment)
+        else:
+            rows = other.moment.rows()
+            moment = self.moment.absorbed(rows, np.zeros((len(rows), 1)), rank)
+        return PreservedKeys(moment, self.rows + other.rows, self.energy + other.energy)
+
+    def directions(self) -> tuple[Array, Array]:
+        """Right singular vectors (d, r) of the keys, and their singular values (r,)."""
+        if isinstance(self.moment, Spectrum):
+            return self.moment.basis, self.moment.strength
+        _, s, Vt = np.linalg.svd(self.moment.factor)
+        return Vt.T, s
+
+    def kept_energy(self) -> float:
+        """The share of the keys' energy that the memory holds."""
+        if not isinstance(self.moment, Spectrum) or not self.energy:
+            return 1.0
+        return min(1.0, self.moment.kept() / self.energy)
+
+    def answer_norm(self, D: Array) -> float:
+        """‖K D‖ (Frobenius): by how much weights (d, c) act on the keys."""
+        if isinstance(self.moment, Spectrum):
+            return float(np.linalg.norm(self.moment.rows() @ D))
+        return float(np.linalg.norm(self.moment.factor @ D))
+
+    def soft(self, strength: float, ridge: float) -> KeyCoordinates:
+        """Coordinates (K1): λ = strength, μ = ridge."""
+        share = strength / max(self.rows, 1)
+        if isinstance(self.moment, Spectrum):
+            V, s = self.directions()
+            left = max(self.energy - self.moment.kept(), 0.0) / max(len(V) - len(s), 1)
+            base = share * left + ridge
+            if not base > 0:
+                raise _undetermined()
+            return SpectralCoordinates(V, 1 / np.sqrt(share * s**2 + ridge), 1 / np.sqrt(base))
+        scaled = replace(self.moment, factor=np.sqrt(share) * self.moment.factor)
+        factor = scaled.with_prior(ridge, np.zeros((len(scaled.factor), 1))).factor if ridge else scaled.factor
+        diagonal = np.abs(np.diag(factor))
+        if not diagonal.min() > len(factor) * np.finfo(float).eps * diagonal.max():
+            raise _undetermined()
+        return TriangularCoordinates(factor)
+
+    def hard(self, energy: float, ridge: float) -> KeyCoordinates:
+        """Coordinates (K2): directions that hold this share of the energy, all that rounding can see at 1."""
+        V, s = self.directions()
+        if not s.any():
+            kept = 0
+        elif energy >= 1:
+            kept = int(np.sum(s > len(V) * np.finfo(float).eps * s[0]))
+        else:
+            kept = int(np.searchsorted(np.cumsum(s**2), energy * self.energy)) + 1
+        return SpectralCoordinates(V[:, :kept], np.zeros(min(kept, len(s))), 1 / np.sqrt(ridge))
+
+
+def _undetermined() -> InputError:
+    return InputError(
+        "the absorbed keys do not span every direction, so that a change along the others is not bounded; absorb more "
+        "batches, or set a ridge above 0"
+    )

@@ -1,0 +1,90 @@
+"""One edit spread over several layers: each takes its share of what is still missing at the last of them.
+
+layer l of L:   v_l = h_l + (v − h_L) / (L − l + 1)        h: present outputs of the layers                (SL)
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from remanence.deep.editing.editor import Editor
+from remanence.deep.guards.checks.batches import call_model
+from remanence.deep.nn.eval_mode import eval_mode
+from remanence.errors import InputError
+
+
+def edit_layers(
+    editors: Sequence[Editor], inputs: Any, position: Any, value: Any, name: str, weight: Any = 1.0
+) -> None:
+    """Spread an edit over several layers, whose outputs are added to one stream, as residual networks do.
+
+    Parameters
+    ----------
+    editors : list of Editor
+        Of one model, in the order in which it calls their layers, with outputs of one width.
+    inputs : tensor, tuple or dict
+        A batch whose rows are contexts of the fact.
+    position : int or tuple
+        As for `find_value`.
+    value : tensor (outputs,)
+        What the last layer should answer, see `find_value`.
+    name : str
+        Of the edit in every editor; undo it in each.
+    weight : float
+        See `Editor.edit`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import remanence as rm
+    >>> _ = torch.manual_seed(0)
+    >>> net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)).double()
+    >>> editors = [rm.deep.Editor(net, name) for name in ("0", "1")]
+    >>> rows = torch.randn(30, 4, dtype=torch.float64)
+    >>> for editor in editors:
+    ...     editor.absorb([rows])
+    >>> rm.deep.edit_layers(editors, rows[:1], (), torch.ones(4, dtype=torch.float64), name="fact")
+    >>> [list(editor.edits()) for editor in editors]
+    [['fact'], ['fact']]
+
+    References
+    ----------
+    Meng et al. (2023), "Mass-editing memory in a transformer".
+    """
+    if not editors or len({id(editor.model) for editor in editors}) != 1:
+        raise InputError("expected editors of one model, at least one")
+    place = position if isinstance(position, tuple) else (position,)
+    done: list[Editor] = []
+    try:
+        for k, editor in enumerate(editors):
+            keys, present = _at(editor, inputs, place)
+            _, last = _at(editors[-1], inputs, place)
+            goal = torch.as_tensor(value).to(last)
+            if goal.shape != last.shape[1:] or present.shape != last.shape:
+                raise InputError(
+                    f"expected a value of shape {tuple(last.shape[1:])} and layers of that width, got "
+                    f"{tuple(goal.shape)} and {tuple(present.shape[1:])}"
+                )
+            editor.edit(keys, present + (goal - last) / (len(editors) - k), name, weight)
+            done.append(editor)
+    except Exception:
+        for editor in done:
+            editor.undo(name)
+        raise
+
+
+def _at(editor: Editor, inputs: Any, place: tuple[Any, ...]) -> tuple[Tensor, Tensor]:
+    """Inputs and outputs of the layer at a position, (rows, width) each."""
+    seen: list[tuple[Tensor, Tensor]] = []
+    hook = editor.layer.module.register_forward_hook(lambda _, args, output: seen.append((args[0], output)))
+    try:
+        with eval_mode(editor.model):
+            call_model(editor.model, inputs)
+    finally:
+        hook.remove()
+    if not seen:
+        raise InputError(f"the model did not call layer {editor.layer.name!r} on these inputs")
+    index = (slice(None), *place)
+    return seen[-1][0][index], seen[-1][1][index]

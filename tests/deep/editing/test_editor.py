@@ -1,0 +1,259 @@
+"""The editor solves its least-squares problem, equals the published closed forms, and undoes edits exactly."""
+
+import numpy as np
+import pytest
+
+import remanence as rm
+
+torch = pytest.importorskip("torch")
+mpmath = pytest.importorskip("mpmath")
+
+
+def keys(rng, n, d, spread=1e3):
+    return rng.standard_normal((n, d)) * np.logspace(0, -np.log10(spread), d)
+
+
+def layer(d, c, seed=0, dtype=torch.float64, bias=True):
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(d, c, bias=bias).to(dtype))
+
+
+def tensor(array):
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def weights(net):
+    return net[0].weight.detach().double().numpy().T.copy()
+
+
+def precise(M):
+    return mpmath.matrix(np.asarray(M).tolist())
+
+
+def plain(M):
+    return np.array(M.tolist(), float)
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(3)
+    d, c, n = 9, 4, 3
+    K0, K, V = keys(rng, 60, d), keys(rng, n, d), rng.standard_normal((n, c))
+    net = layer(d, c, bias=False)
+    mpmath.mp.dps = 60
+    W0 = weights(net)
+    C = precise(K0).T * precise(K0) / len(K0)
+    return net, K0, K, V, W0, C, precise(V) - precise(K) * precise(W0)
+
+
+def edited(net, K0, K, V, weight=1.0, **settings):
+    editor = rm.deep.Editor(net, "0", **settings)
+    editor.absorb([tensor(K0)])
+    editor.edit(tensor(K), tensor(V), "e", weight)
+    return editor
+
+
+def close(net, W0, D, tolerance=1e-8):
+    D = plain(D)
+    np.testing.assert_allclose(weights(net) - W0, D, atol=tolerance * np.abs(D).max())
+
+
+def test_memit_is_soft_with_a_strength(problem):
+    net, K0, K, V, W0, C, T = problem
+    edited(net, K0, K, V, strength=20.0, ridge=0.0)
+    k = precise(K)
+    close(net, W0, mpmath.inverse(20 * C + k.T * k) * k.T * T)
+
+
+def test_rome_and_emmet_are_soft_with_exact_edits(problem):
+    net, K0, K, V, W0, C, T = problem
+    inverse = mpmath.inverse(C)
+    for rows in (slice(0, 1), slice(0, 3)):
+        net[0].weight.data = tensor(W0.T.copy())
+        edited(net, K0, K[rows], V[rows], weight=np.inf, ridge=0.0)
+        k = precise(K[rows])
+        close(net, W0, inverse * k.T * mpmath.inverse(k * inverse * k.T) * precise(plain(T)[rows]))
+        np.testing.assert_allclose(K[rows] @ weights(net), V[rows], atol=1e-9)
+
+
+def test_alphaedit_is_hard_with_ridge_one(problem):
+    net, K0, K, V, W0, _, T = problem
+    few = K0[:5] * np.logspace(0, -1, 5)[:, None]
+    editor = edited(net, few, K, V, preserve="hard", ridge=1.0)
+    U = precise(np.linalg.svd(few, full_matrices=False)[2].T)
+    P = mpmath.eye(9) - U * U.T
+    k = precise(K)
+    close(net, W0, P * k.T * mpmath.inverse(k * P * k.T + mpmath.eye(3)) * T, 1e-7)
+    np.testing.assert_allclose(few @ weights(net), few @ W0, atol=1e-12)
+    assert editor.report().preserved_moved < 1e-12
+
+
+@pytest.mark.parametrize(("preserve", "weight"), [("soft", 1.0), ("soft", np.inf), ("hard", 1.0), ("hard", np.inf)])
+@pytest.mark.parametrize(("dtype", "allowed"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
+def test_half_of_many_edits_undone_at_random_equal_those_never_made(preserve, weight, dtype, allowed):
+    rng = np.random.default_rng(5)
+    d, c, n = 64, 12, 40
+    absorbed, rows, values = keys(rng, 20, d, 10.0), keys(rng, n, d, 10.0), rng.standard_normal((n, c))
+    nets = [layer(d, c, dtype=dtype) for _ in range(2)]
+    editors = [rm.deep.Editor(net, "0", preserve) for net in nets]
+    for editor in editors:
+        editor.absorb([tensor(absorbed).to(dtype)])
+    first = weights(nets[0])
+    undone = set(rng.permutation(n)[: n // 2].tolist())
+    for i in range(n):
+        editors[0].edit(rows[i : i + 1], values[i : i + 1], f"{i}", weight)
+    for i in rng.permutation(sorted(undone)):
+        editors[0].undo(f"{i}")
+    for i in range(n):
+        if i not in undone:
+            editors[1].edit(rows[i : i + 1], values[i : i + 1], f"{i}", weight)
+    assert np.abs(weights(nets[0]) - weights(nets[1])).max() <= allowed
+    for name in list(editors[0].edits()):
+        editors[0].undo(name)
+    assert (weights(nets[0]) == first).all()
+
+
+def test_hard_preservation_holds_in_both_precisions():
+    rng = np.random.default_rng(0)
+    for dtype, allowed in ((torch.float64, 1e-9), (torch.float32, 1e-4)):
+        net = layer(30, 5, dtype=dtype)
+        old = torch.from_numpy(keys(rng, 12, 30)).to(dtype)
+        editor = rm.deep.Editor(net, "0", "hard")
+        editor.absorb([old])
+        before = net(old).detach()
+        editor.edit(rng.standard_normal((3, 30)), 10 * rng.standard_normal((3, 5)), "a")
+        assert (net(old) - before).abs().max() < allowed
+
+
+def test_low_rank_keys_approach_all_keys_and_say_what_they_keep():
+    rng = np.random.default_rng(1)
+    K0, K, V = keys(rng, 200, 20, 1e4), keys(rng, 2, 20, 1e4), rng.standard_normal((2, 3))
+    nets = [layer(20, 3) for _ in range(3)]
+    reports = [
+        edited(net, K0, K, V, strength=5.0, ridge=1e-3, rank=rank).report()
+        for net, rank in zip(nets, (None, 20, 8), strict=True)
+    ]
+    np.testing.assert_allclose(weights(nets[0]), weights(nets[1]), atol=1e-9)
+    assert 0.9 < reports[2].kept_energy < 1 and reports[0].kept_energy == 1.0
+
+
+def test_merged_editors_equal_one():
+    rng = np.random.default_rng(2)
+    K0, K, V = keys(rng, 100, 10), keys(rng, 4, 10), rng.standard_normal((4, 3))
+    nets = [layer(10, 3) for _ in range(3)]
+    whole, a, b = (rm.deep.Editor(net, "0") for net in nets)
+    whole.absorb([tensor(K0)])
+    a.absorb([tensor(K0[:40])])
+    b.absorb([tensor(K0[40:])])
+    for editor, rows in ((whole, range(4)), (a, (0, 1)), (b, (2, 3))):
+        for i in rows:
+            editor.edit(K[i : i + 1], V[i : i + 1], f"{i}")
+    a.merge(b)
+    np.testing.assert_allclose(weights(nets[1]), weights(nets[0]), atol=1e-9)
+    with pytest.raises(rm.InputError, match="different names"):
+        a.merge(b)
+
+
+def test_a_conv1d_is_a_linear_layer_transposed():
+    conv1d = pytest.importorskip("transformers.pytorch_utils").Conv1D
+    rng = np.random.default_rng(0)
+    net = torch.nn.Sequential(conv1d(3, 6)).double()
+    editor = rm.deep.Editor(net, "0")
+    editor.absorb([torch.from_numpy(rng.standard_normal((40, 6)))])
+    key, value = rng.standard_normal((1, 6)), rng.standard_normal((1, 3))
+    editor.edit(key, value, "a", np.inf)
+    np.testing.assert_allclose(net(tensor(key)).detach().numpy(), value, atol=1e-10)
+
+
+def test_padding_is_not_absorbed():
+    class Padded(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = torch.nn.Linear(4, 2)
+
+        def forward(self, x, attention_mask):
+            return self.out(x)
+
+    net, x = Padded(), torch.randn(2, 5, 4)
+    editor = rm.deep.Editor(net, "out")
+    editor.absorb([{"x": x, "attention_mask": torch.tensor([[1, 1, 1, 0, 0], [1, 0, 0, 0, 0]])}])
+    assert editor.report().absorbed == 4
+
+
+def test_bad_use_is_refused_and_changes_nothing():
+    rng = np.random.default_rng(0)
+    net = layer(6, 3)
+    editor = rm.deep.Editor(net, "0")
+    editor.absorb([tensor(rng.standard_normal((30, 6)))])
+    editor.edit(rng.standard_normal((1, 6)), rng.standard_normal((1, 3)), "a")
+    before, key, value = weights(net), rng.standard_normal((1, 6)), rng.standard_normal((1, 3))
+    refused = [
+        lambda: editor.undo("b"),
+        lambda: editor.edit(key, value, "a"),
+        lambda: editor.edit(key, value, ""),
+        lambda: editor.edit(key[:, :5], value, "c"),
+        lambda: editor.edit(key, value[:, :2], "c"),
+        lambda: editor.edit(key[0], value[0], "c"),
+        lambda: editor.edit(key * np.nan, value, "c"),
+        lambda: editor.edit(key, value, "c", weight=-1.0),
+        lambda: editor.edit(np.repeat(key, 2, 0), np.array([[1.0, 2, 3], [3, 2, 1]]), "c", weight=np.inf),
+        lambda: editor.absorb([tensor(key)]),
+        lambda: rm.deep.Editor(net, "1"),
+        lambda: rm.deep.Editor(torch.nn.Sequential(torch.nn.ReLU()), "0"),
+        lambda: rm.deep.Editor(net, "0", "firm"),
+        lambda: rm.deep.Editor(net, "0", energy=0.0),
+        lambda: rm.deep.Editor(net, "0", rank=0),
+        lambda: rm.deep.Editor(net, "0", strength=-1.0),
+    ]
+    for call in refused:
+        with pytest.raises(rm.InputError):
+            call()
+        assert (weights(net) == before).all() and list(editor.edits()) == ["a"]
+    editor.undo("a")
+    with pytest.raises(rm.InputError, match="in force"):
+        editor.undo("a")
+    with torch.no_grad():
+        net[0].weight += 1
+    with pytest.raises(rm.InputError, match="outside"):
+        editor.edit(key, value, "d")
+
+
+def test_an_editor_is_saved_beside_its_model(tmp_path):
+    rng = np.random.default_rng(0)
+    for settings in ({}, {"rank": 4}, {"preserve": "hard", "energy": 0.9}):
+        net = layer(6, 3)
+        editor = rm.deep.Editor(net, "0", **settings)
+        editor.absorb([tensor(rng.standard_normal((30, 6)))])
+        start = weights(net)
+        for name, weight in (("a", 1.0), ("b", 3.0)):
+            editor.edit(rng.standard_normal((2, 6)), rng.standard_normal((2, 3)), name, weight)
+        rm.save(editor, tmp_path / "editor.safetensors")
+        again = layer(6, 3)
+        again.load_state_dict(net.state_dict())
+        loaded = rm.load(tmp_path / "editor.safetensors", model=again)
+        assert list(loaded.edits()) == ["a", "b"] and loaded.settings == editor.settings
+        loaded.undo("a")
+        editor.undo("a")
+        np.testing.assert_array_equal(weights(again), weights(net))
+        loaded.undo("b")
+        np.testing.assert_array_equal(weights(again), start)
+        with pytest.raises((rm.InputError, rm.FileError)):
+            rm.load(tmp_path / "editor.safetensors", model=layer(6, 3, seed=1))
+        with pytest.raises((rm.InputError, rm.FileError)):
+            rm.load(tmp_path / "editor.safetensors", model=layer(7, 3))
+
+
+def test_a_wide_layer_in_a_budget():
+    """10 000 keys of 4 096 numbers, at most 300 MB above the layer: the leading directions are enough."""
+    import tracemalloc
+
+    net = torch.nn.Sequential(torch.nn.Linear(1024, 8, dtype=torch.float32))
+    editor = rm.deep.Editor(net, "0", rank=64)
+    generator = torch.Generator().manual_seed(0)
+    mixing = torch.randn(32, 1024, generator=generator)
+    batches = (torch.randn(256, 32, generator=generator) @ mixing for _ in range(8))
+    tracemalloc.start()
+    editor.absorb(batches)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 300e6 / 16 and editor.report().kept_energy > 1 - 1e-6

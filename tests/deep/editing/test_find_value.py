@@ -1,0 +1,79 @@
+"""The value found makes the model answer the target, and the weights stay as they were."""
+
+import numpy as np
+import pytest
+
+import remanence as rm
+
+torch = pytest.importorskip("torch")
+
+
+def test_a_plain_network():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(6, 20), torch.nn.Tanh(), torch.nn.Linear(20, 4))
+    before, x = [p.detach().clone() for p in net.parameters()], torch.randn(3, 6)
+    found = rm.deep.find_value(net, "0", x, (), target=1, steps=100)
+    assert all((a == b).all() and b.requires_grad for a, b in zip(before, net.parameters(), strict=True))
+    assert found.loss < 0.5 and found.key.shape == (6,) and found.value.shape == (20,) and net.training
+    own = rm.deep.find_value(net, "0", x, (), target=lambda out: (out - 1).square().mean())
+    assert own.loss < (net(x) - 1).square().mean()
+
+
+@pytest.mark.parametrize("kind", ["causal", "masked"])
+def test_models_of_transformers(kind):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    if kind == "causal":
+        config = transformers.GPT2Config(n_layer=2, n_head=2, n_embd=16, vocab_size=30, n_positions=12)
+        model, name = transformers.GPT2LMHeadModel(config), "transformer.h.0.mlp.c_proj"
+    else:
+        config = transformers.BertConfig(
+            num_hidden_layers=2, num_attention_heads=2, hidden_size=16, intermediate_size=32, vocab_size=30
+        )
+        model, name = transformers.BertForMaskedLM(config), "bert.encoder.layer.0.output.dense"
+    model.eval()
+    tokens = torch.randint(0, 30, (1, 6))
+    batch = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
+    place = 5 if kind == "causal" else 3
+
+    def loss(out):
+        return torch.nn.functional.cross_entropy(out.logits[:, place], torch.tensor([7]))
+
+    with torch.no_grad():
+        before = float(loss(model(**batch)))
+    target = 7 if kind == "causal" else loss
+    found = rm.deep.find_value(model, name, batch, place, target, steps=60, rate=3.0, decay=0.0, limit=1e4)
+    editor = rm.deep.Editor(model, name)
+    editor.absorb([{"input_ids": torch.randint(0, 30, (8, 6))}])
+    editor.edit(found.key[None], found.value[None], "fact", weight=np.inf)
+    with torch.no_grad():
+        after = float(loss(model(**batch)))
+    assert found.loss < before - 0.1 and after < before - 0.1
+    editor.undo("fact")
+
+
+def test_an_edit_spread_over_layers_is_undone_everywhere():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(*(torch.nn.Linear(5, 5).double() for _ in range(3)))
+    before = [layer.weight.detach().clone() for layer in net]
+    rows = torch.randn(40, 5, dtype=torch.float64)
+    editors = [rm.deep.Editor(net, f"{k}", strength=1e-6) for k in range(3)]
+    for editor in editors:
+        editor.absorb([rows])
+    goal = torch.arange(5.0, dtype=torch.float64)
+    rm.deep.edit_layers(editors, rows[:1], (), goal, "fact", weight=np.inf)
+    np.testing.assert_allclose(net(rows[:1])[0].detach().numpy(), goal.numpy(), atol=1e-8)
+    with pytest.raises(rm.InputError):
+        rm.deep.edit_layers(editors, rows[:1], (), goal[:3], "other")
+    assert [list(editor.edits()) for editor in editors] == [["fact"]] * 3
+    for editor in editors:
+        editor.undo("fact")
+    assert all((layer.weight == old).all() for layer, old in zip(net, before, strict=True))
+
+
+def test_bad_use_is_refused():
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 3))
+    x = torch.randn(1, 4)
+    for change in ({"layer": "9"}, {"position": 2}, {"target": 3}, {"target": lambda out: out}, {"steps": 0}):
+        with pytest.raises(rm.InputError):
+            rm.deep.find_value(**{"model": net, "layer": "0", "inputs": x, "position": (), "target": 0, **change})
