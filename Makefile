@@ -15,7 +15,7 @@ $(VENV)/.core: pyproject.toml constraints.txt setup.py $(wildcard src/remanence/
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev,data,deep,hf,lightning,scale]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev,deep,hf,lightning,scale]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.core
@@ -76,13 +76,13 @@ sanitize: $(VENV)/.dev             ## the tests of the kernels under AddressSani
 
 # The lower bounds of pyproject.toml as pins; torch and the tools of development stay as constraints.txt has them.
 MINIMUM := 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-	print(*(d.replace(">=", "==") for d in p["dependencies"] + p["optional-dependencies"]["data"]), sep="\n")'
+	print(*(d.replace(">=", "==") for d in p["dependencies"]), sep="\n")'
 
 minimum:                           ## the tests with the oldest versions that pyproject.toml promises
 	mkdir -p build
 	$(PYTHON) -c $(MINIMUM) > build/minimum.txt
 	$(PYTHON) -m venv build/minimum
-	build/minimum/bin/pip install -q -c constraints.txt -r build/minimum.txt -e '.[dev,data,deep,scale]'
+	build/minimum/bin/pip install -q -c constraints.txt -r build/minimum.txt -e '.[dev,deep,scale]'
 	build/minimum/bin/python -m pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.bench              ## every benchmark as a ratio measured in one run

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import remanence as rm
-from remanence.store import content_fingerprint, read
+from remanence.store import read
 from remanence.store.jobs.columns import Columns
 from remanence.store.jobs.learn import learn_session
 from remanence.store.jobs.learn_options import LearnOptions
@@ -203,13 +203,13 @@ def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
         def pieces(self):
             return [Endless()]
 
-    monkeypatch.setattr(teaching, "open_table", lambda path, prefixes: Long())
+    monkeypatch.setattr(teaching, "open_table", lambda path, *_, **options: Long())
     tracemalloc.start()
     learn_tables(tmp_path / "m", ["endless.parquet"], KIND)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert rm.load(tmp_path / "m").n_seen_ == 200_000
-    assert peak < 15e6 < 0.2 * 200_000 * 50 * 8
+    assert peak < 32e6 <= 0.4 * 200_000 * 50 * 8
 
 
 def test_few_writes_where_writing_is_slow_and_all_of_it_at_the_end(tmp_path, three, monkeypatch):
@@ -238,7 +238,7 @@ def test_other_formats_give_the_same_model(tmp_path, rows, ending, monkeypatch):
     learn_tables(tmp_path / "m", [path], KIND)
     same(rm.load(tmp_path / "m"), joint(X, y), X)
     names = [e.name for e in read(tmp_path / "m").ledger]
-    assert names == (["t.npz"] if ending == "npz" else ["t.parquet[0]", "t.parquet[1]", "t.parquet[2]"])
+    assert names == ([f"t.{ending}"])
     if ending == "npz":
         np.savez(path, X=np.zeros((3, 5)), kind=y[:3])
         with pytest.raises(rm.InputError, match="got 'X4' besides"):
@@ -392,9 +392,11 @@ def test_columns_come_back_from_notes():
     assert Columns.from_notes({}) is None
 
 
-def test_fingerprints_in_the_ledger_are_those_of_the_bytes(tmp_path, three):
-    import hashlib
-
+def test_fingerprints_in_the_ledger_are_those_of_the_rows(tmp_path, three):
     learn_tables(tmp_path / "m", three[:1], KIND)
     (entry,) = read(tmp_path / "m").ledger
-    assert entry.fingerprint == hashlib.sha256(three[0].read_bytes()).hexdigest() != content_fingerprint(b"")
+    crlf = tmp_path / "crlf.csv"
+    crlf.write_bytes(three[0].read_bytes().replace(b"\n", b"\r\n"))
+    assert learn_tables(tmp_path / "m", [crlf], KIND).total("skipped") == entry.rows == entry.span
+    learn_tables(tmp_path / "other", three[1:2], KIND)
+    assert read(tmp_path / "other").ledger.entries[0].fingerprint != entry.fingerprint

@@ -101,7 +101,7 @@ def test_pieces_are_a_setting_of_the_model(mishap, tmp_path):
     plain = tmp_path / "plain"
     learn_tables(plain, good[1:], T)
     assert (
-        describe(m).ledger.rows() == 200 and b'"format":"2"' in m.read_bytes() and b'"format":"1"' in plain.read_bytes()
+        describe(m).ledger.rows() == 200 and b'"format":"3"' in m.read_bytes() and b'"format":"3"' in plain.read_bytes()
     )
     with pytest.raises(rm.InputError, match=r"undo none, got undo pieces"):
         learn_tables(plain, good[:1], PIECES)

@@ -1,10 +1,14 @@
-"""Random days of a model file against a plain list of rows: learn, unlearn, trust, again, merge, and files that change.
+"""Random days of a model file against a plain list of rows: learn, unlearn, trust, again, merge, and files that change,
+grow, and are converted or compressed.
 
 The list knows nothing of marks, places or fingerprints: it has one tally of rows for every piece that was learned, and
-one of the rows that went out on trust. After every step the model must be the one trained on the rows of the list, its
-counts and its ledger must say so, the report must say what happened, and what `inspect` certifies must be true.
+one of the rows that went out on trust. A file is cut into the known pieces it starts with, and one of the other rows.
+After every step the model must be the one trained on the rows of the list, its counts and its ledger must say so, the
+report must say what happened, and what `inspect` certifies must be true.
 """
 
+import gzip
+import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,24 +30,43 @@ RNG = np.random.default_rng(7)
 X = RNG.standard_normal((POOL, 2)).round(3)
 Y = np.array(["p", "q", "r"])[np.arange(POOL) % 3]
 GROUP = 3  # rows of a row group
+ENDINGS = ("csv", "csv.gz", "parquet", "jsonl", "feather")
+
+
+def contains(rows, piece):
+    """Whether a piece stands in a file, in one go."""
+    return any(rows[i : i + len(piece)] == piece for i in range(len(rows) - len(piece) + 1))
+
+
+def cut(rows, known):
+    """The pieces of a file: known ones at its beginning and behind one another, the longest first, then all others."""
+    while rows:
+        length = max((len(piece) for piece in known if rows[: len(piece)] == piece), default=len(rows))
+        yield rows[:length]
+        rows = rows[length:]
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a file holds: rows of the pool, as text or as Parquet row groups."""
+    """What a file holds: rows of the pool, and its format."""
 
     rows: tuple[int, ...]
     ending: str = "csv"
 
-    def pieces(self):
-        if self.ending == "csv":
-            return [self]
-        return [Content(self.rows[i : i + GROUP], "group") for i in range(0, len(self.rows), GROUP)]
-
     def write(self, path):
-        if self.ending == "csv":
+        if self.ending.startswith("csv"):
             lines = [f"{float(X[i, 0])!r},{float(X[i, 1])!r},{Y[i]}\n" for i in self.rows]
-            path.write_text("a,b,kind\n" + "".join(lines))
+            text = ("a,b,kind\n" + "".join(lines)).encode()
+            path.write_bytes(gzip.compress(text) if self.ending.endswith("gz") else text)
+        elif self.ending == "jsonl":
+            path.write_text(
+                "".join(json.dumps({"a": X[i, 0], "kind": str(Y[i]), "b": X[i, 1]}) + "\n" for i in self.rows)
+            )
+        elif self.ending == "feather":
+            from pyarrow import feather, table
+
+            rows = list(self.rows)
+            feather.write_feather(table({"kind": Y[rows], "a": X[rows, 0], "b": X[rows, 1]}), path)
         else:
             import pyarrow as pa
             import pyarrow.parquet as pq
@@ -56,7 +79,7 @@ class Content:
 class Learned:
     """A piece that was learned: its content, its name, and which of its rows are in."""
 
-    content: Content
+    content: tuple
     name: str
     rows: Counter
     when: int
@@ -67,7 +90,7 @@ class Trusted:
     """Rows that went out without having been found, the content that asked for them, and the pieces they may be in."""
 
     rows: Counter
-    content: Content
+    content: tuple
     older: list
 
 
@@ -78,6 +101,7 @@ class Plain:
     learned: list = field(default_factory=list)
     trusted: list = field(default_factory=list)
     went_out: dict = field(default_factory=dict)  # row: when it was asked to go for the last time
+    known: set = field(default_factory=set)  # contents that the ledger has or had
 
     def rows(self):
         total = Counter()
@@ -117,17 +141,16 @@ class Day:
                 rows.append(int(self.rng.integers(POOL)))
         else:
             rows = self.rng.integers(POOL, size=self.rng.integers(1, 8)).tolist()
-        if self.rng.random() < 0.3:
-            rows = (rows[:GROUP] * 3)[: 2 * GROUP] if self.rng.random() < 0.5 else rows
-            return Content(tuple(rows), "parquet")
-        return Content(tuple(rows))
+        if self.rng.random() < 0.15:
+            rows = (rows[:GROUP] * 3)[: 2 * GROUP]
+        return Content(tuple(rows), "csv" if self.rng.random() < 0.6 else self.any(ENDINGS))
 
     # Steps
 
     def step(self):
         steps = (
             [self.new_file] * 3 + [self.learn] * 8 + [self.unlearn] * 6 + [self.vouch] * 3 + [self.come_back] * 2
-            + [self.hide, self.restore, self.merge] * 2 + [self.grow, self.rename, self.replace]
+            + [self.hide, self.restore, self.merge, self.grow, self.convert] * 2 + [self.rename, self.replace]
         )  # fmt: skip
         self.now += 1
         self.any(steps)()
@@ -145,11 +168,17 @@ class Day:
         self.log.append(("new", f"f{self.count}", content))
 
     def grow(self):
-        texts = [name for name, content in self.disk.items() if content.ending == "csv"]
-        if texts:
-            name = self.any(texts)
-            self.put(name, Content((*self.disk[name].rows, int(self.rng.integers(POOL)))))
-            self.log.append(("grow", name))
+        if self.disk:
+            name, more = self.any(self.disk), self.rng.integers(POOL, size=self.rng.integers(1, 4)).tolist()
+            self.put(name, Content((*self.disk[name].rows, *more), self.disk[name].ending))
+            self.log.append(("grow", name, more))
+
+    def convert(self):
+        if self.disk:
+            old, ending = self.any(self.disk), self.any(ENDINGS)
+            self.count += 1
+            self.put(f"v{self.count}.{ending}", Content(self.disk[old].rows, ending))
+            self.log.append(("convert", old, f"v{self.count}.{ending}"))
 
     def rename(self):
         if self.disk:
@@ -163,7 +192,7 @@ class Day:
     def replace(self):
         if self.disk:
             name, content = self.any(self.disk), self.draw()
-            if name.endswith(content.ending):
+            if self.disk[name].ending == content.ending:
                 self.put(name, content)
                 self.log.append(("replace", name, content))
 
@@ -188,30 +217,20 @@ class Day:
         if not self.disk:
             return
         model, again = self.model(), bool(self.rng.random() < 0.2)
-        both = {p.content for p in self.models["m"].learned}
-        fresh = [n for n in self.disk if both.isdisjoint(self.disk[n].pieces())]  # to be merged one day
+        both = [p.content for p in self.models["m"].learned]
+        fresh = [n for n in self.disk if not any(contains(self.disk[n].rows, p) for p in both)]  # to be merged one day
         name = name or self.any(fresh if model == "n" and fresh else self.disk)
         self.log.append(("learn", model, name, again))
         plain, content, path = self.models[model], self.disk[name], self.home / model
-        before = path.read_bytes() if path.exists() else None
-        grown = content.ending == "csv" and any(
-            p.content.ending == "csv" and p.content != content and content.rows[: len(p.content.rows)] == p.content.rows
-            for p in plain.learned
-        )
-        if grown and not again and not plain.find(content):
-            with pytest.raises(rm.InputError, match="grown"):
-                learn_tables(path, [self.home / name], self.kind)
-            assert (path.read_bytes() if path.exists() else None) == before
-            return
         report, met = learn_tables(path, [self.home / name], self.kind, again=again), Counter()
         learned = skipped = 0
-        for k, piece in enumerate(content.pieces()):
+        for piece in list(cut(content.rows, plain.known)):
             if len(plain.find(piece)) > met[piece] and not again:
-                skipped += len(piece.rows)
+                skipped += len(piece)
             else:
-                called = name if len(content.pieces()) == 1 else f"{name}[{k}]"
-                plain.learned.append(Learned(piece, called, Counter(piece.rows), self.now))
-                learned += len(piece.rows)
+                plain.learned.append(Learned(piece, name, Counter(piece), self.now))
+                plain.known.add(piece)
+                learned += len(piece)
             met[piece] += 1
         assert (report.total("learned"), report.total("skipped")) == (learned, skipped)
 
@@ -250,9 +269,9 @@ class Day:
         sources = [self.any(self.hidden)] if self.hidden and self.rng.random() < 0.3 else []
         self.log.append(("unlearn", model, name, "trust" if trust else "", sources))
         asked, path = self.disk[name], self.home / model
-        known = {e.name.partition("[")[0] for e in read(path).ledger}  # files of these names are at hand
+        known = {e.name for e in read(path).ledger}  # files of these names are at hand
         files = [asked, *(self.hidden[n] for n in sources), *(self.disk[n] for n in self.disk if n in known)]
-        contents = {piece for file in files for piece in file.pieces()}
+        contents = {piece for piece in plain.known if any(contains(file.rows, piece) for file in files)}
         before = path.read_bytes()
         if trust and not self.can_be_trusted(plain, asked):
             return
@@ -269,17 +288,20 @@ class Day:
             away[piece.name] += piece.rows.total()
         assert report.unsearched == away  # what is not named was looked into
         self.settle(plain, searched, contents)
-        wanted, found, removed = Counter(asked.rows), set(), 0
+        wanted, found, removed, elsewhere = Counter(asked.rows), set(), 0, 0
         for piece in searched:
             for row in wanted.keys() & (+piece.rows).keys():
+                elsewhere += 0 if contains(asked.rows, piece.content) else piece.rows[row]
                 removed += piece.rows.pop(row)
                 found.add(row)
-        plain.learned = [p for p in plain.learned if p.content not in asked.pieces()]
+        plain.learned = [p for p in plain.learned if not contains(asked.rows, p.content)]
         lost = [row for row in asked.rows if row not in found]
         trusted = Counter()
-        for piece, rows in self.noted_as_loose(path, before, name, asked) if trust else ():
-            plain.trusted.append(Trusted(rows, piece, list(plain.learned)))
+        for rows in self.noted_as_loose(path, before, asked) if trust else ():
+            plain.trusted.append(Trusted(rows, asked.rows, list(plain.learned)))
             trusted += rows
+        if elsewhere or trusted:
+            plain.known.add(asked.rows)
         assert not trusted - Counter(lost)
         out_already = Counter(lost) - trusted
         assert report.total("unlearned") == removed + trusted.total()
@@ -295,7 +317,7 @@ class Day:
         """Rows of a file that is put away go out on trust; then it may come back, or the file that asked may go."""
         model = self.model()
         plain = self.models[model]
-        names = [n for n in self.disk if any(p.name.partition("[")[0] == n for p in plain.learned)]
+        names = [n for n in self.disk if any(p.name == n for p in plain.learned)]
         if names and not self.undo:
             name = self.any(names)
             rows = self.disk[name].rows
@@ -313,15 +335,16 @@ class Day:
 
     def can_be_trusted(self, plain, asked):
         """Whether somebody who knows may vouch for these rows: they are in, as often as they are asked for."""
-        here = {p for n in self.disk for p in self.disk[n].pieces()}
-        visible = {row for p in plain.learned if p.content in here for row in +p.rows}
+        visible = {row for p in plain.learned if self.is_here(p.content) for row in +p.rows}
         total, wanted = plain.rows(), Counter(asked.rows)
         known = self.can_settle(plain)
         return known and all(total[row] >= times or (row in visible and total[row]) for row, times in wanted.items())
 
+    def is_here(self, piece):
+        return any(contains(self.disk[n].rows, piece) for n in self.disk)
+
     def can_settle(self, plain):
-        here = {p for n in self.disk for p in self.disk[n].pieces()}
-        return all(loose.content in here for loose in plain.trusted)
+        return all(self.is_here(loose.content) for loose in plain.trusted)
 
     def settle(self, plain, searched, contents):
         """Rows out on trust are those of the oldest piece at hand that has them, where the asking file is there too."""
@@ -335,15 +358,12 @@ class Day:
                 piece.rows, loose.rows = +piece.rows, +loose.rows
         plain.trusted = [loose for loose in plain.trusted if loose.rows]
 
-    def noted_as_loose(self, path, before, name, asked):
-        """Rows of each piece of the asked file that the model file has as out on trust now and had not before."""
+    def noted_as_loose(self, path, before, asked):
+        """Rows of the asked file that the model file has as out on trust now and had not before."""
         old, now = from_bytes(before).notes.get("loose", {}), read(path)
-        names = {e.fingerprint: e.name for e in now.ledger}
         for mark, places in now.notes.get("loose", {}).items():
             if mark not in old:
-                pieces = asked.pieces()
-                k = 0 if len(pieces) == 1 else int(names[mark].removeprefix(f"{name}[").removesuffix("]"))
-                yield pieces[k], Counter(pieces[k].rows[place] for place in places)
+                yield Counter(asked.rows[place] for place in places)
 
     def check_refusal(self, refusal, plain, asked, contents):
         """Rows that are all at hand are never refused, unless some went out on trust."""
@@ -365,6 +385,7 @@ class Day:
         ours.learned += [replace(piece, when=self.now) for piece in theirs.learned]
         ours.went_out |= dict.fromkeys(theirs.went_out, self.now)
         ours.trusted += theirs.trusted
+        ours.known |= {p.content for p in theirs.learned} | {loose.content for loose in theirs.trusted}
         for loose in ours.trusted[len(ours.trusted) - len(theirs.trusted) :]:
             loose.older = list(ours.learned)
         (self.home / "n").unlink()
@@ -379,8 +400,8 @@ class Day:
             return
         model, rows = read(path), sorted(plain.rows().elements())
         assert model.ledger.rows() == len(rows)
-        held = sorted((p.name, len(p.content.rows)) for p in plain.learned)
-        assert sorted(e.name for e in model.ledger.in_force().values()) == [n for n, _ in held]
+        held = sorted((p.name, len(p.content)) for p in plain.learned)
+        assert sorted((e.name, e.span) for e in model.ledger.in_force().values()) == held
         learner = model.learner
         if rows:
             fresh = rm.ContinualClassifier(rm.RLS(ridge=0.1)).fit(X[rows], Y[rows])

@@ -11,8 +11,8 @@ import pytest
 
 from remanence.errors import FileError, InputError
 from remanence.streams.idx import IDX_FILES, read_folder
-from remanence.tables import csv as text
 from remanence.tables import open_table
+from remanence.tables import text as lines
 from remanence.tables.write import encoded
 
 
@@ -42,7 +42,7 @@ def test_a_vector_column_whose_first_rows_are_null_keeps_its_columns(pq, tmp_pat
     rows = [None] * 9000 + [[1.0, 2.0], [3.0, 4.0]]
     path = written(pq, tmp_path / "t.parquet", {"a": [0.0] * 9002, "v": rows}, row_group_size=4000)
     table = open_table(path)
-    assert table.columns == ("a", "v.0", "v.1")
+    assert table.columns == ("a", "v0", "v1")
     X = whole(path)
     assert np.isnan(X[:9000, 1:]).all() and X[9000:].tolist() == [[0, 1, 2], [0, 3, 4]]
 
@@ -57,8 +57,8 @@ def test_a_vector_column_without_entries_is_refused(pq, tmp_path, rows):
 
 
 def test_a_vector_and_a_scalar_of_one_name_are_refused(pq, tmp_path):
-    columns = {"v": [[1.0, 2.0]], "v.0": [7.0]}
-    with pytest.raises(InputError, match=r"'v\.0' more than once"):
+    columns = {"v": [[1.0, 2.0]], "v0": [7.0]}
+    with pytest.raises(InputError, match="'v0' more than once"):
         open_table(written(pq, tmp_path / "t.parquet", columns))
 
 
@@ -216,7 +216,7 @@ def test_a_last_line_with_an_end_is_not(tmp_path, recwarn, end):
 
 @pytest.mark.parametrize("content", [b"a,b\n1," + b"2" * 3_000_000, b"," * 3_000_000, b"a,b\n" + b"," * 3_000_000])
 def test_lines_without_end_are_refused_within_bounded_memory(tmp_path, monkeypatch, content):
-    monkeypatch.setattr(text, "LONGEST_LINE", 100_000)
+    monkeypatch.setattr(lines, "LONGEST_LINE", 100_000)
     (tmp_path / "t.csv").write_bytes(content)
     tracemalloc.start()
     try:

@@ -46,6 +46,8 @@ def _show(found: "Inspection") -> None:
         "label": shown["label"],
         "ignored": _listed(shown["ignored"]),
         "encoder": shown["encoder"],
+        "csv": ", ".join(f"{name} {value!r}" for name, value in shown["csv"].items()),
+        "ledger of": "every row, 16 bytes each" if found.every_row else None,
         "undo": None if found.pieces is None else f"pieces, {found.pieces} separate learners",
         "ridge": None if found.ridge is None else f"{found.ridge:g} in force",
         "condition": None if found.condition is None else f"{found.condition:.1e}",
@@ -56,13 +58,24 @@ def _show(found: "Inspection") -> None:
             console.print(Text(f"{name:<10} ", "bold").append(printable(value), "not bold"), soft_wrap=True)
     if shown["ledger"]:
         console.print(Text(f"\nledger ({len(shown['ledger'])} entries)", "bold"))
-        for entry in shown["ledger"][-LINES:]:
+        for entry in _grouped(shown["ledger"])[-LINES:]:
             said = f"{entry['when']}  {entry['action']:<9}  {entry['rows']:>10,} rows  {entry['name']}"
             console.print(printable(said), soft_wrap=True, markup=False)
     console.print()
     for certificate in found.certificates:
         sign, style = {"holds": ("✓", "green"), "fails": ("✗", "bold red")}.get(certificate.status, ("–", "dim"))
         console.print(Text(f"{sign} ", style).append(printable(certificate), "default"), soft_wrap=True)
+
+
+def _grouped(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Pieces of one file that were learned or unlearned together as one line."""
+    lines: list[dict[str, Any]] = []
+    for entry in entries:
+        if lines and all(lines[-1][key] == entry[key] for key in ("name", "action")):
+            lines[-1] = {**entry, "rows": lines[-1]["rows"] + entry["rows"]}
+        else:
+            lines.append(entry)
+    return lines
 
 
 def _listed(names: list[Any]) -> str:

@@ -8,7 +8,19 @@ import typer
 
 from remanence.cli.common.flags import message
 from remanence.cli.common.meter import for_each_file, metered
-from remanence.cli.common.options import AsJson, Data, DropMissing, Ignore, Model, read_settings
+from remanence.cli.common.options import (
+    AsJson,
+    CsvOption,
+    Data,
+    DropMissing,
+    Format,
+    Ignore,
+    Model,
+    read_dialect,
+    read_format,
+    read_pairs,
+    read_settings,
+)
 
 if TYPE_CHECKING:
     from remanence.store.jobs.learn import LearnReport
@@ -51,23 +63,44 @@ def learn(
             "without rounding; costs d² numbers per piece for d features. Only for a new model.",
         ),
     ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="rows",
+            help="Keep a key of 16 bytes for every row, so that rows are known one by one. Only for a new model.",
+        ),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME:KIND", help="What a column is, like price:number; repeatable."),
+    ] = None,
     drop_nan: DropMissing = False,
+    given: Format = None,
+    csv_option: CsvOption = None,
     again: Annotated[bool, typer.Option("--again", help="Learn data that is in the ledger once more.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Learn data into a model file, creating it if needed. Data already in its ledger is recognised and skipped.
+    """Learn data into a model file, creating it if needed. Rows already in its ledger are recognised and skipped.
 
-    If a file is rejected, the files before it are kept. After an interruption, run the same command again.
+    Rows are known by their content: of a file that has grown, only the new rows are learned, and a file that was
+    renamed, converted or compressed brings nothing new. If a file is rejected, the files before it are kept. After an
+    interruption, run the same command again.
     """
     from remanence.store.jobs.learn import learn_session
     from remanence.store.jobs.learn_options import LearnOptions
-    from remanence.tables import expand_paths
+    from remanence.tables import EmptyTable, expand_paths
 
     settings = read_settings(setting, ridge=ridge, forget=forget)
-    options = LearnOptions(label, tuple(target or ()), tuple(ignore or ()), method, settings, features, undo)
-    paths = expand_paths(data)
-    with metered("Learning", len(paths)) as (advance, meter), learn_session(model, options, drop_nan, again) as job:
-        error = for_each_file(paths, job.learn, advance, meter)
+    kinds = read_pairs(column, ":", "price:number")
+    options = LearnOptions(
+        label, tuple(target or ()), tuple(ignore or ()), method, settings, features, undo, ledger, kinds
+    )
+    paths, dialect = expand_paths(data), read_dialect(csv_option)
+    with (
+        metered("Learning", len(paths)) as (advance, meter),
+        learn_session(model, options, drop_nan, again, dialect=dialect, given=read_format(given)) as job,
+    ):
+        error = for_each_file(paths, job.learn, advance, meter, skip=EmptyTable if len(paths) > 1 else ())
     if as_json:
         failed = {"error": message(error)} if error else {}
         typer.echo(json.dumps(job.report.to_dict() | failed, ensure_ascii=False))
@@ -77,7 +110,7 @@ def learn(
             _show_cost_of_pieces(job.session.model)
         for warning in job.report.warnings:
             typer.secho("Warning: ", fg="yellow", bold=True, nl=False, err=True)
-            typer.echo(f"{warning} (option --ignore)", err=True)
+            typer.echo(warning, err=True)
     if error is not None:
         raise error
 

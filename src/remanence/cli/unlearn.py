@@ -7,7 +7,15 @@ import typer
 
 from remanence.cli.common.flags import message
 from remanence.cli.common.meter import for_each_file, metered
-from remanence.cli.common.options import AsJson, Data, DropMissing, Model
+from remanence.cli.common.options import (
+    AsJson,
+    CsvOption,
+    Data,
+    DropMissing,
+    Model,
+    read_dialect,
+    read_pairs,
+)
 
 
 def unlearn(
@@ -25,14 +33,19 @@ def unlearn(
         bool,
         typer.Option("--accept-loss", help="Continue if rounding leaves fewer digits than promised (see inspect)."),
     ] = False,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Only rows with this value in this column; repeatable."),
+    ] = None,
     drop_nan: DropMissing = False,
+    csv_option: CsvOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove rows exactly, as if the model had never seen them. Rows that were never learned are an error.
 
     Every copy of the rows is removed from all learned files that can be found: files with the name of a ledger entry
     next to the data, next to the model or in the current folder, and those named with --from. Learned files that are
-    not found cannot be searched, and are listed.
+    not found cannot be searched, and are listed. A model made with --ledger rows knows its rows and needs no files.
     """
     from remanence.store.jobs.unlearn import unlearn_session
     from remanence.tables import expand_paths
@@ -40,7 +53,16 @@ def unlearn(
     paths = expand_paths(data)
     with (
         metered("Unlearning", len(paths)) as (advance, meter),
-        unlearn_session(model, label, source or (), drop_nan, trust, accept_loss) as job,
+        unlearn_session(
+            model,
+            label,
+            source or (),
+            drop_nan,
+            trust,
+            accept_loss,
+            where=read_pairs(where, "=", "customer=7"),
+            dialect=read_dialect(csv_option),
+        ) as job,
     ):
         error = for_each_file(paths, job.unlearn, advance, meter)
     report = job.report

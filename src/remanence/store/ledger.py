@@ -18,6 +18,7 @@ from remanence.validation import check_count
 
 Action = Literal["learned", "unlearned", "merged"]
 SHA256 = re.compile("[0-9a-f]{64}")
+KEY = re.compile("[0-9a-f]{16}")
 
 
 def marks(fingerprint: str) -> Iterator[str]:
@@ -38,12 +39,14 @@ def now() -> str:
 class Entry:
     """One change of a model: rows that were learned, unlearned or merged."""
 
-    fingerprint: str  # SHA-256 of the rows' content
+    fingerprint: str  # SHA-256 of the keys of its rows; in ledgers of earlier versions that of a file
     name: str  # what people call it, a file name for instance
     rows: int
     action: Action = "learned"
     when: str = field(default_factory=now)  # UTC, ISO 8601
-    size: int | None = None  # bytes of a file that rows are appended to, so that a longer one is recognised
+    size: int | None = None  # bytes of a CSV file, in ledgers of earlier versions, which know files and not rows
+    begins: str | None = None  # the first 64 bits of the key of the first row, by which the piece is found in a file
+    span: int | None = None  # rows of the piece there, also those that were unlearned since
 
     def __post_init__(self) -> None:
         if not isinstance(self.fingerprint, str) or not SHA256.fullmatch(self.fingerprint):
@@ -53,8 +56,11 @@ class Entry:
         if not isinstance(self.name, str):
             raise InputError(f"expected a text as name, got {type(self.name).__name__}")
         check_count(self.rows, "rows", 0)
-        if self.size is not None:
-            check_count(self.size, "size", 0)
+        for count, what in ((self.size, "size"), (self.span, "span")):
+            if count is not None:
+                check_count(count, what, 0)
+        if self.begins is not None and not (isinstance(self.begins, str) and KEY.fullmatch(self.begins)):
+            raise InputError(f"expected the key of a row as 16 hexadecimal digits, got {self.begins!r:.40}")
         if self.action not in get_args(Action):
             raise InputError(f"expected an action among {', '.join(get_args(Action))}, got {self.action!r:.40}")
         try:
@@ -88,6 +94,14 @@ class Ledger:
         """What the model has learned and not unlearned (L), by fingerprint, in the order it was learned."""
         last = ((mark, self.entries[i]) for mark, i in self._places.items())
         return {mark: entry for mark, entry in last if entry.action != "unlearned"}
+
+    def by_content(self) -> bool:
+        """Whether it has pieces that are known by their rows, as earlier versions had not."""
+        return any(entry.begins is not None for entry in self.entries)
+
+    def by_file(self) -> dict[str, Entry]:
+        """The entries in force that earlier versions made of whole files, by fingerprint."""
+        return {mark: entry for mark, entry in self.in_force().items() if entry.begins is None}
 
     def rows(self) -> int:
         """The number of rows in the model: all that were learned or merged, less those unlearned."""
@@ -146,10 +160,7 @@ class Ledger:
 
     def to_list(self) -> list[list[Any]]:
         """The entries as JSON values."""
-        return [
-            [e.fingerprint, e.name, int(e.rows), e.action, e.when, *([] if e.size is None else [int(e.size)])]
-            for e in self.entries
-        ]
+        return [[e.fingerprint, e.name, int(e.rows), e.action, e.when, *_optional(e)] for e in self.entries]
 
     @classmethod
     def from_list(cls, entries: Any) -> "Ledger":
@@ -158,3 +169,9 @@ class Ledger:
             return cls(tuple(Entry(*entry) for entry in entries))
         except TypeError as problem:
             raise InputError(f"expected a list made by Ledger.to_list, got {problem}") from None
+
+
+def _optional(entry: Entry) -> list[Any]:
+    if entry.begins is not None:
+        return [entry.size, entry.begins, entry.span]
+    return [] if entry.size is None else [int(entry.size)]

@@ -19,6 +19,7 @@ from typing import Any
 
 from remanence.errors import FileError, InputError
 from remanence.files import check_writable, remove_unfinished, write_atomically
+from remanence.store.content.row_keys import RowKeys
 from remanence.store.format.encode import decode, encode
 from remanence.store.format.externals import Externals
 from remanence.store.format.metadata import NOTES, SUMMARY, problem_of
@@ -31,8 +32,10 @@ from remanence.store.records.summary import summarize
 
 FORMAT = 1  # raised when a reader of the old one would misread the new one
 WITH_PIECES = 2  # the format of files that also hold one learner per piece; readers of format 1 reject it
+BY_CONTENT = 3  # the format of files whose ledger knows rows, and which may hold learners of pieces and keys of rows
 WAIT = 10.0  # seconds to wait for another writer
 KEYS = ("format", "library", "about", "learner", "ledger", "notes")
+PARTS: dict[int, tuple[str, ...]] = {FORMAT: (), WITH_PIECES: ("pieces",), BY_CONTENT: ("pieces", "rows")}  # beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class ModelFile:
     ledger: Ledger = field(default_factory=Ledger)
     notes: Mapping[str, Any] = field(default_factory=dict)  # JSON values
     pieces: Mapping[str, Any] | None = None  # mark in the ledger: learner of that piece; None if not kept
+    row_keys: RowKeys | None = None  # of its rows, or of a sample of them; None in files of earlier versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +64,11 @@ def to_buffers(model: ModelFile) -> list[Any]:
     """The file as a list of buffers."""
     from remanence import __version__
 
-    learner = _as_root(model.learner)
-    tree, arrays = encode(learner if model.pieces is None else [learner, dict(model.pieces)])
-    tree, pieces = (tree, None) if model.pieces is None else tree
+    learner, found = _as_root(model.learner), _format(model)
+    pieces = None if model.pieces is None else dict(model.pieces)
+    keys = None if model.row_keys is None else model.row_keys.to_arrays()
+    parts = {FORMAT: learner, WITH_PIECES: [learner, pieces], BY_CONTENT: [learner, pieces, keys]}
+    tree, arrays = encode(parts[found])
     try:
         notes = json.dumps(dict(model.notes), allow_nan=False)
     except (TypeError, ValueError) as problem:
@@ -71,16 +77,27 @@ def to_buffers(model: ModelFile) -> list[Any]:
     if wrong:
         raise InputError(wrong)
     metadata = {
-        "format": str(FORMAT if model.pieces is None else WITH_PIECES),
+        "format": str(found),
         "library": f"remanence {__version__}",
         "about": json.dumps(summarize(learner), allow_nan=False),
-        "learner": json.dumps(tree, allow_nan=False, separators=(",", ":")),
+        "learner": _as_json(tree if found == FORMAT else tree[0]),
         "ledger": json.dumps(model.ledger.to_list()),
         "notes": notes,
     }
-    if pieces is not None:
-        metadata["pieces"] = json.dumps(pieces, allow_nan=False, separators=(",", ":"))
+    for name, part in zip(PARTS[found], tree[1:] if found != FORMAT else (), strict=True):
+        metadata[name] = _as_json(part)
     return packed(metadata, arrays)
+
+
+def _format(model: ModelFile) -> int:
+    """The oldest format that can hold the model."""
+    if model.row_keys is not None or model.ledger.by_content():
+        return BY_CONTENT
+    return FORMAT if model.pieces is None else WITH_PIECES
+
+
+def _as_json(tree: Any) -> str:
+    return json.dumps(tree, allow_nan=False, separators=(",", ":"))
 
 
 def from_bytes(content: bytes, features: Any = None, model: Any = None, predict_only: bool = False) -> ModelFile:
@@ -99,13 +116,17 @@ def from_bytes(content: bytes, features: Any = None, model: Any = None, predict_
             raise FileError(f"expected a learner, got {other!s:.60}")
     ledger = _ledger(parsed["ledger"])
     classes = predictor_of if predict_only else class_of
-    if "pieces" not in parsed:
-        learner, pieces = decode(parsed["learner"], arrays, externals.given, classes), None
+    parts = PARTS[int(parsed["format"])]
+    if not parts:
+        learner, more = decode(parsed["learner"], arrays, externals.given, classes), []
     else:
-        learner, pieces = decode([parsed["learner"], parsed["pieces"]], arrays, externals.given, classes)
-        _check_pieces(learner, ledger, pieces)
+        trees = [parsed["learner"], *(parsed[name] for name in parts)]
+        learner, *more = decode(trees, arrays, externals.given, classes)
+    found = dict(zip(parts, more, strict=True))
+    if parsed["format"] == str(WITH_PIECES) or found.get("pieces") is not None:
+        _check_pieces(learner, ledger, found["pieces"])
     externals.check_all_used()
-    return ModelFile(learner, ledger, parsed["notes"], pieces)
+    return ModelFile(learner, ledger, parsed["notes"], found.get("pieces"), _row_keys(found.get("rows")))
 
 
 def read(path: str | Path, features: Any = None, model: Any = None, predict_only: bool = False) -> ModelFile:
@@ -177,11 +198,11 @@ def _as_root(learner: Any) -> Any:
 def _parsed(metadata: Mapping[str, str]) -> dict[str, Any]:
     """The metadata of a file, parsed; an unknown format raises FileError before anything else is parsed."""
     found = metadata.get("format", "")
-    if found not in (str(FORMAT), str(WITH_PIECES)):
+    if found not in map(str, PARTS):
         newer = found.isascii() and found.isdecimal() and len(found) < 10 and int(found) > FORMAT
         hint = "upgrade remanence to read it" if newer else "it was not written by rm.save"
         raise FileError(f"expected a model file of format {FORMAT}, got format {found!r:.20}; {hint}")
-    more = ("pieces",) if found == str(WITH_PIECES) else ()
+    more = PARTS[int(found)]
     missing = [name for name in (*KEYS, *more) if name not in metadata]
     if missing:
         raise FileError(f"expected a model file with {', '.join(missing)}, got one without")
@@ -207,6 +228,13 @@ def _check_pieces(learner: Any, ledger: Ledger, pieces: Any) -> None:
     wrong = "expected pieces by mark" if type(pieces) is not dict else pieces_problem(learner, ledger, pieces)
     if wrong:
         raise FileError(f"its pieces are invalid: {wrong}")
+
+
+def _row_keys(stored: Any) -> RowKeys | None:
+    try:
+        return None if stored is None else RowKeys.from_arrays(stored)
+    except (KeyError, TypeError, ValueError) as problem:
+        raise FileError(f"its keys of rows are invalid: {problem}") from None
 
 
 def _ledger(entries: Any) -> Ledger:

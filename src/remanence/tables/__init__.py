@@ -1,5 +1,7 @@
-"""Tables on disk, read block by block: CSV, NPZ and Parquet files, larger than memory where the format allows it."""
+"""Tables on disk, read block by block: CSV, JSON lines, Parquet, Arrow, NPZ; larger than memory but for NPZ."""
 
-from remanence.tables.table import Piece, RowBlock, Table, expand_paths, open_table
+from remanence.tables.dialect import Dialect
+from remanence.tables.paths import expand_paths
+from remanence.tables.table import EmptyTable, Piece, RowBlock, Table, open_table
 
-__all__ = ["Piece", "RowBlock", "Table", "expand_paths", "open_table"]
+__all__ = ["Dialect", "EmptyTable", "Piece", "RowBlock", "Table", "expand_paths", "open_table"]

@@ -1,168 +1,248 @@
-"""CSV files: a header of column names, then rows of numbers and labels; separated by commas, semicolons or tabs.
+"""CSV files: a header of column names, then rows of numbers and labels; parsed by Arrow in blocks of whole lines.
 
-Numbers are written as in most languages (1, -2.5, 3e-7), in digits 0 to 9 and with nothing between them. A file is
-hashed as it is parsed, so that learning from it takes one pass.
+Numbers are written as in most languages (1, -2.5, 3e-7), in digits 0 to 9 and with nothing between them. Arrow converts
+the columns that are numbers as it parses. At a cell that it does not take for a number, parsing continues from that row
+with cells as text, which are converted here: a few ways to write a number are accepted, and others are named.
 """
 
-import csv
-import io
+import re
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
-from itertools import chain, islice
-from operator import itemgetter
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.labels import MISSING
-from remanence.tables.hashing import CHUNK, HashingFile, LineTooLong, hash_of_bytes, raise_changed
-from remanence.tables.table import ROWS_AT_ONCE, Piece, RowBlock, Table, check_signature, check_unique, stacked
+from remanence.tables.arrow import doubles, whole_values
+from remanence.tables.dialect import Dialect
+from remanence.tables.hashing import hash_of_bytes, raise_changed
+from remanence.tables.table import ROWS_AT_ONCE, EmptyTable, Piece, RowBlock, Table, check_unique, stacked
+from remanence.tables.text import LONGEST_LINE, TextSource
 
-LONGEST_LINE = 1 << 24  # bytes
-Lines = Generator[list[str], None, None]
+BLOCK = 1 << 22  # bytes parsed at once
+SAMPLE = 1 << 16  # bytes in which the dialect is looked for
+MOST_COLUMNS = 200_000
+NULLS = ["".join(letters) for word in MISSING for letters in product(*((c.lower(), c.upper()) for c in word))]
+RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 
 
-def read(path: Path, prefixes: Iterable[int] | None = None) -> "CsvTable":
-    return CsvTable(path, prefixes)
+def read(path: Path, dialect: Dialect | None = None, waits: bool = False) -> "CsvTable":
+    return CsvTable(path, dialect or Dialect(), waits)
 
 
 class CsvTable(Table):
-    """A CSV file; with `prefixes` it stays open after the header, and the first pass over its rows continues there."""
+    """A CSV file, which stays open after its header: the first pass over its rows continues there.
 
-    def __init__(self, path: Path, prefixes: Iterable[int] | None = None) -> None:
-        self.path = path
-        source = HashingFile(path, LONGEST_LINE, prefixes or ())
-        lines = _lines(source, path.name)
-        header = next(lines, None)
-        if header is None:
-            raise InputError(f"{path.name} is empty; expected a line of column names and then rows")
+    With `waits`, a last line without a line break is left out.
+    """
+
+    def __init__(self, path: Path, dialect: Dialect, waits: bool) -> None:
+        self.path, self.given, self.waits = path, dialect, waits
+        self.dialect = dialect
+        source, header = self._open()
         self.columns = tuple(name.strip() for name in header)
+        if len(self.columns) > MOST_COLUMNS:
+            source.close()
+            raise InputError(f"expected at most {MOST_COLUMNS} columns in {path.name}, got {len(self.columns)}")
         check_unique(self.columns, path.name)
         if any(_is_number(name) for name in self.columns):
+            source.close()
             raise InputError(
                 f"expected the first line of {path.name} to name the columns, got numbers ({', '.join(header[:3])} …); "
                 "add a header line"
             )
-        self.size, self.one_pass = source.size, prefixes is not None
-        self._open = (source, lines) if self.one_pass else None
-        if not self.one_pass:
-            lines.close()
+        self.size, self.identity = source.opened[0], source.identity
+        self._opened: TextSource | None = source
 
     def pieces(self) -> Sequence[Piece]:
         return (CsvPiece(self),)
 
-    def reader(self) -> tuple[HashingFile, Lines]:
-        """The file behind its header, and its rows: the open file at first, then a new one."""
-        if self._open is not None:
-            found, self._open = self._open, None
+    def source(self) -> TextSource:
+        """The file behind its header: the open one at first, then a new one."""
+        if self._opened is not None:
+            found, self._opened = self._opened, None
             return found
-        source = HashingFile(self.path, LONGEST_LINE)
-        lines = _lines(source, self.path.name)
-        if tuple(name.strip() for name in next(lines, ())) != self.columns:
+        source, header = self._open()
+        if source.identity != self.identity or tuple(name.strip() for name in header) != self.columns:
+            source.close()
             raise_changed(self.path.name)
-        return source, lines
+        return source
+
+    def _open(self) -> tuple[TextSource, list[str]]:
+        """The file behind its header, and the header; the dialect is known then."""
+        source = TextSource(self.path, self.given.encoding, self.given.quote.encode(), whole=not self.waits)
+        try:
+            first = source.read_line()
+            if not first:
+                raise EmptyTable(f"{self.path.name} is empty; expected a line of column names and then rows")
+            lines = [first.decode(), *source.peek(SAMPLE).decode(errors="replace").splitlines()[:50]]
+            found = self.given.completed(lines)
+            header = found.cells(lines[0])
+        except UnicodeDecodeError as problem:
+            source.close()
+            raise InputError(f"{self.path.name} is not a text file of rows, as its name says: {problem}") from None
+        except InputError as problem:
+            source.close()
+            if self.path.name in str(problem):
+                raise
+            raise InputError(f"cannot read {self.path.name}: {problem}") from None
+        self.dialect = Dialect(found.delimiter, found.decimal, found.quote, source.encoding)
+        return source, header
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
 
 
 class CsvPiece(Piece):
-    grows = True
-
     def __init__(self, table: CsvTable) -> None:
         self.table, self.path, self.name, self.size = table, table.path, table.path.name, table.size
         self._hash: str | None = None
-        self._source: HashingFile | None = None
 
     def fingerprint(self) -> str:
         if self._hash is None:
             self._hash = hash_of_bytes(self.path)
         return self._hash
 
-    def prefix_hashes(self) -> dict[int, str]:
-        return {} if self._source is None else self._source.prefix_hashes
-
     def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[RowBlock]:
         self.table.require([*columns, *labels])
-        position = {name: j for j, name in enumerate(self.table.columns)}
-        number_at, label_at = [position[c] for c in columns], [position[c] for c in labels]
-        source, lines = self.table.reader()
-        self._source = source
-        first, width = 0, len(self.table.columns)
-        with closing(lines):
-            while block := list(islice(lines, ROWS_AT_ONCE)):
-                if set(map(len, block)) != {width}:
-                    i, row = next((i, row) for i, row in enumerate(block) if len(row) != width)
-                    raise InputError(f"expected {width} entries in row {first + i + 1} of {self.name}, got {len(row)}")
-                X = self._numbers(_taken(block, number_at), columns, first)
-                text = [np.array([row[j].strip() for row in block], dtype=object) for j in label_at]
-                yield RowBlock(X, stacked(text), first, self._original(block) if originals else None)
-                first += len(block)
-        self._check_end(source, first)
+        done = 0
+        for text in (originals, True):  # the second pass begins where the first one met no number
+            try:
+                for block in self._blocks(columns, labels, originals, text, done):
+                    yield block
+                    done += len(block.X)
+            except _NoNumber:
+                continue
+            break
+        if not done:
+            raise EmptyTable(f"{self.name} has column names and no rows; expected at least one row")
 
-    def _check_end(self, source: HashingFile, rows: int) -> None:
-        found = source.digest.hexdigest()
-        if self._hash not in (None, found) or (self.table.one_pass and not source.unchanged):
-            raise_changed(self.name)
-        self._hash, self.size = found, source.count
-        if not rows:
-            raise InputError(f"{self.name} has column names and no rows; expected at least one row")
+    def _blocks(
+        self, columns: Sequence[str], labels: Sequence[str], originals: bool, text: bool, skip: int
+    ) -> Iterator[RowBlock]:
+        position = {name: j for j, name in enumerate(self.table.columns)}
+        with self.table.source() as source:
+            wanted = self.table.columns if originals else dict.fromkeys([*columns, *labels])
+            numbers = () if text else [position[c] for c in columns if c not in labels]
+            first = 0
+            for batch in self._batches(source, [position[c] for c in wanted], numbers):
+                for i in range(0, batch.num_rows, ROWS_AT_ONCE):
+                    part = batch.slice(i, ROWS_AT_ONCE)
+                    if first + len(part) > skip:
+                        part = part.slice(max(skip - first, 0))
+                        start = max(first, skip)
+                        cells = [part.column(str(position[c])) for c in columns]
+                        X = self._numbers(cells, columns, start, len(part))
+                        beside = [_stripped(part.column(str(position[c]))) for c in labels]
+                        yield RowBlock(X, stacked(beside), start, self._original(part) if originals else None)
+                    first += min(ROWS_AT_ONCE, batch.num_rows - i)
+            self._check_end(source)
+
+    def _batches(self, source: TextSource, wanted: Sequence[int], numbers: Sequence[int]) -> Iterator[Any]:
+        """The rows as Arrow has them, block by block; the columns are named by their numbers."""
+        import pyarrow as pa
+        from pyarrow import csv
+
+        dialect, width = self.table.dialect, len(self.table.columns)
+        beginning = source.peek(BLOCK)
+        if not beginning:
+            return
+        kinds = {str(j): pa.string() for j in wanted} | {str(j): pa.float64() for j in numbers}
+        longest = max(map(len, beginning.splitlines()), default=0)
+        try:
+            with csv.open_csv(
+                source,
+                csv.ReadOptions(
+                    use_threads=False,
+                    block_size=BLOCK if longest < BLOCK // 4 else 2 * LONGEST_LINE,
+                    column_names=[str(j) for j in range(width)],
+                ),
+                csv.ParseOptions(
+                    delimiter=dialect.delimiter,
+                    quote_char=dialect.quote or False,
+                    newlines_in_values=dialect.quote.encode() in beginning if dialect.quote else False,
+                ),
+                csv.ConvertOptions(
+                    column_types=kinds,
+                    include_columns=[str(j) for j in dict.fromkeys([*wanted, *numbers])] or ["0"],
+                    null_values=NULLS,
+                    strings_can_be_null=False,
+                    decimal_point=dialect.decimal,
+                ),
+            ) as reader:
+                yield from reader
+        except pa.ArrowInvalid as problem:
+            raise self._error(str(problem)) from None
+
+    def _error(self, message: str) -> Exception:
+        if "conversion error to double" in message:
+            return _NoNumber()
+        ragged = RAGGED.search(message)
+        if ragged:
+            row, expected, got = ragged.groups()
+            return InputError(f"expected {expected} entries in row {row} of {self.name}, got {got}")
+        if "straddling" in message or "too large" in message.lower():
+            return InputError(f"expected lines of at most {LONGEST_LINE} bytes in {self.name}, got a longer one")
+        return InputError(f"{self.name} is not a text file of rows, as its name says: {message:.200}")
+
+    def _check_end(self, source: TextSource) -> None:
+        source.check_unchanged()
         if not source.ended:
+            wait = "it waits to be read until it does" if source.waiting else "look at it"
             warnings.warn(
-                f"the last line of {self.name} does not end with a line break; if the file was cut short, its last "
-                f"number may be too: look at it, or end the file with a line break",
+                f"the last line of {self.name} does not end with a line break; if the file is being written or was cut "
+                f"short, its last number may be incomplete: {wait}, or end the file with a line break",
                 UserWarning,
                 stacklevel=3,
             )
 
-    def _original(self, block: list[list[str]]) -> dict[str, Array]:
-        cells = np.array(block, dtype=object)
-        return {name: cells[:, j] for j, name in enumerate(self.table.columns)}
+    def _original(self, batch: Any) -> dict[str, Array]:
+        cells = (np.array(column.to_pylist(), dtype=object) for column in batch.columns)  # (`to_numpy` loads pandas)
+        return dict(zip(self.table.columns, cells, strict=True))
 
-    def _numbers(self, cells: Sequence[Sequence[str]], columns: Sequence[str], first: int) -> Array:
-        if not columns:
-            return np.empty((len(cells), 0))
-        if _is_plain("".join(map("".join, cells))):
-            try:
-                return np.array(cells, dtype=np.float64)
-            except ValueError:  # a missing entry, or one that is not a number
-                pass
-        X = np.empty((len(cells), len(columns)))
-        for i, row in enumerate(cells):
-            for j, cell in enumerate(row):
-                if cell.strip().lower() in MISSING:
-                    X[i, j] = np.nan
-                elif _is_number(cell):
-                    X[i, j] = float(cell)
-                else:
-                    raise InputError(
-                        f"expected a number in column {columns[j]!r}, row {first + i + 1} of {self.name}, got "
-                        f"{cell!r:.60}; encode text as numbers, or ignore the column {columns[j]!r}",
-                        arguments=("ignored",),
-                    )
-        return X
+    def _numbers(self, cells: Sequence[Any], columns: Sequence[str], first: int, rows: int) -> Array:
+        X = np.empty((len(columns), rows))  # by columns, as they come
+        for j, column in enumerate(cells):
+            if str(column.type) != "string":
+                X[j] = doubles(column)
+                continue
+            for i, cell in enumerate(column.to_pylist()):
+                X[j, i] = self._number(cell, columns[j], first + i)
+        return X.T
 
-
-def _lines(source: HashingFile, name: str) -> Lines:
-    """The rows of a file as lists of text, the header first; blank lines are skipped."""
-    try:
-        with io.BufferedReader(source, CHUNK) as buffered:
-            check_signature(name, "csv", buffered.peek(4)[:4])
-            with io.TextIOWrapper(buffered, encoding="utf-8-sig", newline="") as file:
-                header = file.readline()
-                delimiter = max(",;\t", key=header.count)
-                yield from filter(None, csv.reader(chain([header], file), delimiter=delimiter, strict=True))
-    except LineTooLong as problem:
-        raise InputError(f"expected lines of at most {LONGEST_LINE} bytes in {name}, got a longer one") from problem
-    except (UnicodeDecodeError, csv.Error) as problem:
-        raise InputError(f"{name} is not a text file of rows, as its name says: {problem}") from None
+    def _number(self, cell: str, column: str, row: int) -> float:
+        text = cell if self.table.dialect.decimal == "." else _with_point(cell)
+        if cell.strip().lower() in MISSING:
+            return float("nan")
+        if _is_number(text):
+            return float(text)
+        raise InputError(
+            f"expected a number in column {column!r}, row {row + 1} of {self.name}, got {cell!r:.60}; encode text as "
+            f"numbers, or ignore the column {column!r}",
+            arguments=("ignored",),
+        )
 
 
-def _taken(block: list[list[str]], positions: list[int]) -> Sequence[Sequence[str]]:
-    """The entries of every row at these positions."""
-    if len(positions) > 1:
-        return list(map(itemgetter(*positions), block))
-    return [[row[j]] for row in block for j in positions] if positions else block
+class _NoNumber(Exception):
+    """A cell that Arrow does not take for a number."""
+
+
+def _with_point(cell: str) -> str:
+    """A number with a decimal comma as one with a point; one that has a point is none."""
+    return "?" if "." in cell else cell.replace(",", ".")
+
+
+def _stripped(column: Any) -> Array:
+    if str(column.type) != "string":  # (a column that is both a feature and a label)
+        return doubles(column)
+    coded = column.dictionary_encode()
+    words = np.array([word.strip() for word in coded.dictionary.to_pylist()], dtype=object)
+    return np.asarray(words[whole_values(coded.indices, np.int32)])
 
 
 def _is_plain(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""NPZ files: one array of rows (n, d), and arrays of n labels or numbers by name."""
+"""NPZ files: one array of rows (n, d), and arrays of n labels or numbers by name. NPY files: just the array of rows."""
 
 import io
 import lzma
@@ -14,7 +14,7 @@ import numpy as np
 
 from remanence.errors import InputError
 from remanence.hashing import hash_bytes
-from remanence.tables.table import ROWS_AT_ONCE, Piece, RowBlock, Table, stacked
+from remanence.tables.table import ROWS_AT_ONCE, EmptyTable, Piece, RowBlock, Table, stacked
 
 MAX_RATIO = 256  # unpacked bytes per byte of the file, for files that unpack to more than the next
 SMALL = 1 << 28
@@ -42,10 +42,11 @@ class NpzTable(Table):
         if X.dtype.kind not in "fiub":
             raise InputError(f"expected the array {self.rows} of {path.name} to hold numbers, got {X.dtype}")
         if not len(X):
-            raise InputError(f"the array {self.rows} of {path.name} has no rows; expected at least one")
+            raise EmptyTable(f"the array {self.rows} of {path.name} has no rows; expected at least one")
         others = [n for n in self.arrays if n != self.rows]
         self.others = [n for n in others if self.arrays[n].ndim == 1 and len(self.arrays[n]) == len(X)]
         self.columns = (*(f"{self.rows}{i}" for i in range(X.shape[1])), *self.others)
+        self.vectors = {self.rows: X.shape[1]}
 
     def pieces(self) -> Sequence[Piece]:
         return (NpzPiece(self),)
@@ -61,7 +62,7 @@ class NpzPiece(Piece):
     def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[RowBlock]:
         self.table.require([*columns, *labels])
         X = self.table.arrays[self.table.rows]
-        own = {f"{self.table.rows}{i}": i for i in range(X.shape[1])}
+        own = {f"{self.table.rows}{dot}{i}": i for dot in (".", "") for i in range(X.shape[1])}
         where = [own.get(c) for c in columns]
         for name in columns:
             if name not in own and self.table.arrays[name].dtype.kind not in "fiub":
@@ -87,6 +88,9 @@ def _loaded(path: Path) -> tuple[dict[str, Any], str]:
     """The arrays of a file, and the SHA-256 of the bytes they were read from."""
     try:
         content = path.read_bytes()
+        if content.startswith(b"\x93NUMPY"):
+            with io.BytesIO(content) as whole:
+                return {"X": _checked_array(whole, path.name, len(content))}, hash_bytes(content)
         with zipfile.ZipFile(io.BytesIO(content)) as file:
             _check_sizes(file, len(content), path.name)
             arrays = {info.filename.removesuffix(".npy"): _array(file, info) for info in file.infolist()}
@@ -97,7 +101,8 @@ def _loaded(path: Path) -> tuple[dict[str, Any], str]:
         raise
     except BROKEN as problem:
         raise InputError(
-            f"{path.name} is not an NPZ file of plain arrays: {problem}; save it with numpy.savez, without objects"
+            f"{path.name} is not an NPZ file of plain arrays: {problem}; save it with numpy.savez or numpy.save, "
+            f"without objects"
         ) from None
     except MemoryError:
         raise InputError(f"{path.name} holds more than fits into memory; save it as Parquet") from None
@@ -118,14 +123,27 @@ def _array(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
     if not info.filename.endswith(".npy"):
         raise ValueError(f"{info.filename!r:.60} is not an array")
     with file.open(info) as member:
-        version = np.lib.format.read_magic(member)
-        if version not in HEADERS:
-            raise ValueError(f"{info.filename!r:.60} has the unknown version {version}")
-        shape, _, dtype = HEADERS[version](member)
-        begun = member.tell()
-        if dtype.hasobject:
-            raise ValueError(f"{info.filename!r:.60} holds objects")
-        if begun + math.prod(shape) * dtype.itemsize != info.file_size:
-            raise ValueError(f"{info.filename!r:.60} has the shape {shape} in its header, and another size")
+        _check_header(member, info.filename, info.file_size)
     with file.open(info) as member:
         return np.lib.format.read_array(member, allow_pickle=False)
+
+
+def _checked_array(file: io.BytesIO, name: str, size: int) -> Any:
+    _check_header(file, name, size)
+    file.seek(0)
+    found = np.lib.format.read_array(file, allow_pickle=False)
+    if found.ndim != 2:
+        raise InputError(f"expected {name} to hold one array of rows (n, features), got {found.shape}")
+    return found
+
+
+def _check_header(member: Any, name: str, size: int) -> None:
+    version = np.lib.format.read_magic(member)
+    if version not in HEADERS:
+        raise ValueError(f"{name!r:.60} has the unknown version {version}")
+    shape, _, dtype = HEADERS[version](member)
+    begun = member.tell()
+    if dtype.hasobject:
+        raise ValueError(f"{name!r:.60} holds objects")
+    if begun + math.prod(shape) * dtype.itemsize != size:
+        raise ValueError(f"{name!r:.60} has the shape {shape} in its header, and another size")

@@ -1,10 +1,8 @@
-"""Tables: named columns of numbers and labels, in pieces that are learned whole or not at all.
+"""Tables: named columns of numbers and labels, in pieces as they are stored.
 
-A file is one piece, except that every row group of a Parquet file is a piece. A piece is identified by a hash of its
-bytes, so that data are recognised by their content and not by their name.
+A file is one piece, except that every row group of a Parquet file is a piece.
 """
 
-import glob
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,9 +19,22 @@ from remanence.arrays import Array
 from remanence.errors import FileError, InputError
 from remanence.files import kind_of_file
 from remanence.labels import present_labels
-from remanence.tables.formats import DESCRIPTIONS, SIGNATURES, format_of, listed_endings
+from remanence.tables.dialect import Dialect
+from remanence.tables.formats import (
+    DESCRIPTIONS,
+    MODULES,
+    TEXT,
+    compression_of,
+    format_of,
+    found_in,
+    listed_endings,
+)
 
 ROWS_AT_ONCE = 8192
+
+
+class EmptyTable(InputError):
+    """A table that has no rows."""
 
 
 @dataclass(frozen=True)
@@ -68,21 +79,15 @@ def _filtered(column: Any, chosen: Array) -> Any:
 
 
 class Piece(ABC):
-    """The smallest part of a table that is learned whole or not at all."""
+    """A part of a table that is stored together."""
 
     path: Path
     name: str
-    grows: bool = False  # whether rows may be appended to the file, so that it starts with what it was before
-    size: int | None = None  # bytes of such a file
+    size: int | None = None  # bytes of a text file
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """A hash of its content. After the first call `blocks` raises an InputError if the content has changed."""
-
-    def prefix_hashes(self) -> Mapping[int, str]:
-        """Length in bytes: fingerprint of that much of its beginning, for the `prefixes` it was opened with and as far
-        as it was read."""
-        return {}
+        """A hash of its bytes."""
 
     @abstractmethod
     def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[RowBlock]:
@@ -97,6 +102,7 @@ class Table(ABC):
 
     path: Path
     columns: tuple[str, ...]
+    vectors: Mapping[str, int] = {}  # name: length of columns of vectors, whose entries are columns name0, name1, …
 
     @abstractmethod
     def pieces(self) -> Sequence[Piece]:
@@ -121,6 +127,17 @@ class Table(ABC):
         """The columns as a set: a table may have very many of them."""
         return frozenset(self.columns)
 
+    def close(self) -> None:  # noqa: B027 (most tables are not open between two passes)
+        """Close the file if it is open; reading opens it again."""
+
+    def with_earlier_names(self, known: Iterable[str]) -> None:
+        """Name the entries of vectors name.0, name.1, …, as earlier versions did, if a model knows them so."""
+        others = {f"{n}.{i}" for n, width in self.vectors.items() for i in range(width)} & set(known)
+        back = {f"{n}{i}": f"{n}.{i}" for n, w in self.vectors.items() for i in range(w) if f"{n}.{i}" in others}
+        if back:
+            self.columns = tuple(back.get(column, column) for column in self.columns)
+            vars(self).pop("names", None)
+
     def require(self, columns: Iterable[str]) -> None:
         """Raise an InputError if one of the columns is missing."""
         missing = [c for c in columns if c not in self.names]
@@ -142,7 +159,7 @@ def check_unique(columns: Sequence[str], name: str) -> None:
 
 def check_signature(name: str, expected: str, start: bytes) -> None:
     """Raise an InputError if the first bytes of a file are those of another format than its name says."""
-    found = SIGNATURES.get(start, "csv" if expected == "csv" else None)
+    found = found_in(start, expected)
     if found != expected:
         raise InputError(f"{name} is not what its name says: it holds {DESCRIPTIONS[found]}; rename or convert it")
 
@@ -159,27 +176,29 @@ def _first_and_last(names: Sequence[str], each: int = 5) -> str:
     return f"{', '.join(map(repr, names[:each]))} … {', '.join(map(repr, names[-each:]))}"
 
 
-def open_table(path: Path | str, prefixes: Iterable[int] | None = None) -> Table:
-    """The table in a file, by the ending of its name; a file of another format is an InputError.
+def open_table(
+    path: Path | str, dialect: Dialect | None = None, waits: bool = False, given: str | None = None
+) -> Table:
+    """The table in a file, by the ending of its name or the format `given`; a file of another format is an InputError.
 
-    `prefixes` (lengths in bytes, possibly none) says that the rows will be read once: a text file then stays open, is
-    hashed as it is read, and its beginnings of these lengths are hashed too.
+    `dialect` is how a CSV file is written, where it does not tell itself. With `waits`, a last line of text without a
+    line break is left out: it may be incomplete.
     """
     path = Path(path)
     if not path.is_file():
         other = kind_of_file(path)
         hint = "" if other in ("", "a folder") else "; write what comes from it to a file first"
         raise FileError(f"cannot read {path}: {f'it is {other}{hint}' if other else 'there is no such file'}")
-    found = format_of(path)
+    found = given or format_of(path)
     if found is None:
         raise InputError(f"expected a file ending in {listed_endings()}, got {path.name}; convert it first")
     if path.stat().st_size == 0:
-        raise InputError(f"{path.name} is empty; expected a table with at least one row")
-    module = import_module(f"remanence.tables.{found}")
-    if found == "csv":
-        table: Table = module.read(path, prefixes)  # (which looks at the first bytes itself: one open file)
+        raise EmptyTable(f"{path.name} is empty; expected a table with at least one row")
+    check_signature(path.name, compression_of(path) or found, _first_bytes(path))
+    module = import_module(f"remanence.tables.{MODULES.get(found, found)}")
+    if found in TEXT:
+        table: Table = module.read(path, dialect, waits) if found == "csv" else module.read(path, waits)
     else:
-        check_signature(path.name, found, _first_bytes(path))
         table = module.read(path)
     check_unique(table.columns, path.name)
     return table
@@ -191,17 +210,3 @@ def _first_bytes(path: Path) -> bytes:
             return file.read(4)
     except OSError as problem:
         raise FileError(f"cannot read {path}: {problem.strerror}") from None
-
-
-def expand_paths(patterns: Iterable[Path | str]) -> list[Path]:
-    """The files that names and patterns such as 'data/*.csv' stand for, each once, in the order given."""
-    found: dict[Path, None] = {}
-    for pattern in map(str, patterns):
-        if Path(pattern).exists() or not glob.has_magic(pattern):
-            found[Path(pattern)] = None
-            continue
-        matches = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 (patterns may be absolute)
-        if not matches:
-            raise FileError(f"cannot find {pattern}: no file matches this pattern")
-        found.update({Path(match): None for match in matches if Path(match).is_file()})
-    return list(found)

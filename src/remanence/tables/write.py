@@ -1,11 +1,13 @@
-"""Writing tables: blocks of named columns as the bytes of a CSV, Parquet or NPZ file, by the ending of its name.
+"""Writing tables: blocks of named columns as the bytes of a file, in the format that the ending of its name says.
 
-CSV and Parquet are written block by block; an NPZ file is made of whole arrays, which are kept in memory until the end.
-Columns are NumPy or Arrow arrays; where a format has no columns of vectors, each entry becomes a column.
+All but NPZ are written block by block; an NPZ file is made of whole arrays, which are kept in memory until the end.
+Columns are NumPy or Arrow arrays; where a format has no columns of vectors, each entry becomes a column. Text that a
+spreadsheet would run as a formula is written to CSV files behind an apostrophe, unless `raw` is set.
 """
 
 import csv
 import io
+import json
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -14,16 +16,20 @@ from typing import Any
 import numpy as np
 
 from remanence.arrays import Array
-from remanence.errors import InputError, MissingDependency
-from remanence.tables.formats import delimiter_of, format_of, listed_endings
+from remanence.errors import InputError
+from remanence.tables.formats import compression_of, delimiter_of, format_of, listed_endings
 
 Block = Mapping[str, Any]
+FORMULA = tuple("=+-@\t\r")  # how a formula begins in spreadsheets
 
 
-def encoded(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
+def encoded(path: Path, blocks: Iterable[Block], raw: bool = False) -> Iterator[bytes]:
     """The bytes of the file, part by part; text that cannot be encoded is an InputError."""
     try:
-        yield from WRITERS[output_format(path)](path, blocks)
+        if output_format(path) == "csv":
+            yield from _compressed(path, _text(path, blocks, raw))
+        else:
+            yield from _compressed(path, WRITERS[output_format(path)](path, blocks))
     except Exception as problem:
         if isinstance(problem, UnicodeError) or type(problem).__module__.startswith("pyarrow"):
             raise InputError(f"expected text that can be written to {path.name}, got {problem}") from None
@@ -33,44 +39,94 @@ def encoded(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
 def output_format(path: Path) -> str:
     """The format in which a table of this name is written; a name without a known ending is an InputError."""
     found = format_of(path)
-    if found is None:
+    if found is None or found == "npy":
         raise InputError(f"expected the name of a table to write, ending in {listed_endings()}, got {path.name}")
     return found
 
 
-def _text(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
+def _compressed(path: Path, parts: Iterator[bytes]) -> Iterator[bytes]:
+    """The bytes, compressed as the ending of the name says."""
+    kind = compression_of(path)
+    if kind is None:
+        yield from parts
+        return
+    import pyarrow as pa
+
+    sink = ChunkSink()
+    with pa.CompressedOutputStream(pa.PythonFile(sink, mode="w"), kind) as packed:
+        for part in parts:
+            packed.write(part)
+            yield sink.drain()
+    yield sink.drain()
+
+
+def _text(path: Path, blocks: Iterable[Block], raw: bool) -> Iterator[bytes]:
     page = io.StringIO(newline="")
     writer = csv.writer(page, delimiter=delimiter_of(path), lineterminator="\n")
     for k, block in enumerate(blocks):
         columns = _flat(block)
         if not k:
-            writer.writerow(columns)
-        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+            writer.writerow(columns if raw else _harmless(list(columns)))
+        cells = (c.tolist() if raw or c.dtype.kind not in "OU" else _harmless(c.tolist()) for c in columns.values())
+        writer.writerows(zip(*cells, strict=True))
         yield page.getvalue().encode()
         page.seek(0)
         page.truncate()
 
 
-def _parquet(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
+def _harmless(cells: list[Any]) -> list[Any]:
+    """Cells that are no formula for a spreadsheet: an apostrophe is put before text that begins like one."""
+    return [
+        f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA and _is_text_cell(cell) else cell for cell in cells
+    ]
+
+
+def _is_text_cell(cell: str) -> bool:
     try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise MissingDependency(
-            f"writing {path.name} needs pyarrow, which is not installed; pip install 'remanence[data]'"
-        ) from None
-    sink = ChunkSink()
-    writer: Any = None
+        float(cell)
+    except ValueError:
+        return bool(cell)
+    return False
+
+
+def _parquet(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
+    import pyarrow.parquet as pq
+
+    return _by_batch(blocks, pq.ParquetWriter, lambda writer, table: writer.write_table(table))
+
+
+def _ipc(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
+    import pyarrow as pa
+
+    return _by_batch(blocks, pa.ipc.new_file, lambda writer, table: writer.write_table(table))
+
+
+def _by_batch(blocks: Iterable[Block], create: Any, write: Any) -> Iterator[bytes]:
+    """The bytes that a writer of Arrow tables makes, block by block; the types are those of the first block."""
+    sink, writer, schema = ChunkSink(), None, None
     for block in blocks:
-        spread = {n: c for name, column in block.items() for n, c in _spread(name, column, lists=True)}
-        table = pa.table({name: c.tolist() if _is_text(c) else c for name, c in spread.items()})
+        table = _as_table(block)
         if writer is None:
-            writer = pq.ParquetWriter(sink, table.schema)
-        writer.write_table(table.cast(writer.schema))
+            schema = table.schema
+            writer = create(sink, schema)
+        write(writer, table.cast(schema))
         yield sink.drain()
     if writer is not None:
         writer.close()
     yield sink.drain()
+
+
+def _as_table(block: Block) -> Any:
+    import pyarrow as pa
+
+    spread = {n: c for name, column in block.items() for n, c in _spread(name, column, lists=True)}
+    return pa.table({name: c.tolist() if _is_text(c) else c for name, c in spread.items()})
+
+
+def _json_lines(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
+    for block in blocks:
+        rows = (json.dumps(row, ensure_ascii=False, default=str) for row in _as_table(block).to_pylist())
+        yield "".join(f"{row}\n" for row in rows).encode()
 
 
 class ChunkSink(io.RawIOBase):
@@ -112,9 +168,10 @@ def _arrays(path: Path, blocks: Iterable[Block]) -> Iterator[bytes]:
 
 
 WRITERS: dict[str, Callable[[Path, Iterable[Block]], Iterator[bytes]]] = {
-    "csv": _text,
     "parquet": _parquet,
     "npz": _arrays,
+    "ipc": _ipc,
+    "jsonl": _json_lines,
 }
 
 
@@ -139,7 +196,7 @@ def _spread(name: str, column: Any, lists: bool) -> Iterator[tuple[str, Any]]:
             yield name, np.array(values, dtype=object)
         else:
             rows = [v if v is not None else [None] * width for v in values]
-            yield from ((f"{name}.{j}", np.array([row[j] for row in rows], dtype=object)) for j in range(width))
+            yield from ((f"{name}{j}", np.array([row[j] for row in rows], dtype=object)) for j in range(width))
 
 
 def _is_text(column: Any) -> bool:

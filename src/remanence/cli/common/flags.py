@@ -4,15 +4,19 @@ FLAGS = {
     "accept_loss": "--accept-loss",
     "again": "--again",
     "column": "--column NAME",
+    "columns": "--column NAME:KIND",
     "data": "--data FOLDER",
     "drop": "--drop-nan",
     "features": "--features",
+    "given": "--format NAME",
     "folder": "--out FOLDER",
     "forget": "--forget",
     "ignored": "--ignore NAME",
     "label": "--label NAME",
+    "ledger": "--ledger rows",
     "method": "--method",
-    "overwrite": "--overwrite",
+    "overwrite": "--force",
+    "out": "--out FILE",
     "ridge": "--ridge",
     "scores": "--scores",
     "settings": "--set NAME=VALUE",
@@ -20,6 +24,7 @@ FLAGS = {
     "targets": "--target NAME",
     "trust": "--trust",
     "undo": "--undo pieces",
+    "where": "--where NAME=VALUE",
 }
 
 

@@ -1,6 +1,7 @@
 """A progress bar that shows the rows per second."""
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -29,12 +30,22 @@ def metered(what: str, files: int) -> Iterator[tuple[Callable[..., None], Meter]
 
 
 def for_each_file(
-    paths: Iterable[Any], work: Callable[[Any, Meter], object], advance: Callable[..., None], meter: Meter
+    paths: Iterable[Any],
+    work: Callable[[Any, Meter], object],
+    advance: Callable[..., None],
+    meter: Meter,
+    skip: Any = (),
 ) -> Exception | None:
-    """Call `work` for every file; the first error ends it and is returned, so that the files before can be reported."""
+    """Call `work` for every file; the first error ends it and is returned, so that the files before can be reported.
+
+    Errors of the classes `skip` are warnings.
+    """
     try:
         for path in paths:
-            work(path, meter)
+            try:
+                work(path, meter)
+            except skip as problem:
+                warnings.warn(f"{problem} (skipped)", UserWarning, stacklevel=2)
             advance(1)
     except (InputError, FileError, MissingDependency, NumericalError) as problem:
         return problem

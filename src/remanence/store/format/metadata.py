@@ -60,6 +60,7 @@ NOTES: dict[str, Test] = {
     "loose": _dict_of(_list_of(_is_count)),
     "merged": _dict_of(_is_count),
     "since": _dict_of(_is_count),
+    "csv": _dict_of(_is_text),
 }
 TOGETHER = ("columns", "label", "targets", "ignored", "label kind")  # all of them, or none
 

@@ -4,7 +4,9 @@ It is decided by the first table that is learned and kept in the notes of the mo
 their columns in another order, and tables with other columns are an error.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -12,6 +14,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.hashing import row_keys
 from remanence.labels import LabelKind, LabelReader
 from remanence.tables import Piece, RowBlock, Table
 from remanence.tables.table import finite_rows
@@ -77,6 +80,7 @@ class Columns:
         When `predicting`, output columns may be missing and further columns are ignored.
         """
         name = table.path.name
+        table.with_earlier_names(self.features)
         missing = [c for c in self.features if c not in table.names]
         known = {*self.features, *self.outputs, *self.ignored}
         extra = [] if predicting else [c for c in table.columns if c not in known]
@@ -102,11 +106,26 @@ class Samples(NamedTuple):
     X: Array  # (n, d)
     y: Array  # (n,) labels or the one target, (n, k) targets
     places: Array  # (n,) row numbers within the piece, from 0
-    missing: int  # rows that were dropped because of missing entries
+    missing: int = 0  # rows that were dropped because of missing entries
+    first_missing: int = -1  # the row number of the first of them
 
-    def only(self, which: Array) -> "Samples":
-        """The rows selected by the boolean array `which`, (n,)."""
-        return Samples(self.X[which], self.y[which], self.places[which], 0)
+    def only(self, which: Array | slice) -> "Samples":
+        """The rows selected by a boolean array, (n,), or a slice."""
+        return Samples(self.X[which], self.y[which], self.places[which])
+
+    def keys(self) -> Array:
+        """A key for every row, (n,) "S16": of its numbers and its outputs."""
+        if self.y.dtype.kind == "f":
+            return row_keys(np.column_stack([self.X, self.y]))
+        return row_keys(self.X, [self.y])
+
+
+def joined(parts: Sequence[Samples]) -> Samples:
+    """The rows of several parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    X, y, places = (np.concatenate([part[k] for part in parts]) for k in range(3))
+    return Samples(X, y, places)
 
 
 def samples(piece: Piece, columns: Columns, drop: bool, labels: LabelReader | None = None) -> Iterator[Samples]:
@@ -115,8 +134,7 @@ def samples(piece: Piece, columns: Columns, drop: bool, labels: LabelReader | No
     `labels` is passed where the kind of the labels is yet to be decided.
     """
     reader = LabelReader(columns.label_kind, decided=True) if labels is None else labels
-    d, count = len(columns.features), 0
-    missing: list[int] = []
+    d, count, missing, first = len(columns.features), 0, 0, -1
     for block in _blocks(piece, columns):
         X, targets = block.X[:, :d], block.X[:, d:]
         complete = finite_rows(block.X)
@@ -127,19 +145,25 @@ def samples(piece: Piece, columns: Columns, drop: bool, labels: LabelReader | No
             complete &= present
         count += len(X)
         places = block.first + np.arange(len(X))
-        missing += places[~complete].tolist()
-        if missing and not drop:
-            continue  # read on, to count all of them
         if complete.all():
-            yield Samples(X, y, places, 0)
-        else:
-            yield Samples(X[complete], y[complete], places[complete], int((~complete).sum()))
+            if drop or not missing:  # else read on, to count all of them
+                yield Samples(X, y, places)
+            continue
+        gaps = places[~complete]
+        missing, first = missing + len(gaps), int(gaps[0]) if first < 0 else first
+        if drop:
+            yield Samples(X[complete], y[complete], places[complete], len(gaps), int(gaps[0]))
     if missing and not drop:
-        raise InputError(
-            f"expected numbers everywhere, but {len(missing)} of {count} rows of {piece.name} have missing or infinite "
-            f"entries, the first in row {missing[0] + 1}; drop those rows, or fill them in",
-            arguments=("drop",),
-        )
+        raise missing_entries(missing, count, piece.name, first)
+
+
+def missing_entries(missing: int, count: int, name: str, first: int) -> InputError:
+    """The error for rows with missing entries that are not to be dropped."""
+    return InputError(
+        f"expected numbers everywhere, but {missing} of {count} rows of {name} have missing or infinite "
+        f"entries, the first in row {first + 1}; drop those rows, or fill them in",
+        arguments=("drop",),
+    )
 
 
 def _blocks(piece: Piece, columns: Columns) -> Iterator[RowBlock]:
@@ -151,3 +175,11 @@ def _blocks(piece: Piece, columns: Columns) -> Iterator[RowBlock]:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:5])) + (" …" if len(names) > 5 else "")
+
+
+@contextmanager
+def ignore_name_warnings() -> Iterator[None]:
+    """Silence scikit-learn's warning about feature names: columns were put in order by name before."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        yield

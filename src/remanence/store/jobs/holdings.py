@@ -17,8 +17,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.hashing import content_fingerprint
-from remanence.store.ledger import Entry, Ledger, marks
-from remanence.tables.formats import format_of
+from remanence.store.ledger import Entry, Ledger, marks, now
 
 Blocks = Iterable[tuple[Array, Array]]  # places (n,) and keys (n,) "S16" of rows, block by block
 Places = dict[str, list[int]]  # mark: rows, by their places within the piece
@@ -31,6 +30,8 @@ class Available:
     fingerprint: str
     rows: Callable[[], Blocks]
     name: str = ""
+    begins: str | None = None  # see Entry
+    span: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,23 +95,6 @@ class Holdings:
             return None
         return next(mark for mark in marks(fingerprint) if not self.ledger.contains(mark))
 
-    def may_know(self, size: int | None) -> bool:
-        """Whether a text file of `size` bytes can be in force; always for pieces without a size.
-
-        Entries of older ledgers have no size, and are told from those of other formats by their name.
-        """
-        entries = self.ledger.in_force().values()
-        return size is None or any(e.size == size or (e.size is None and format_of(e.name) == "csv") for e in entries)
-
-    def lengths(self) -> set[int]:
-        """Lengths, in bytes, of files in force that may have grown since."""
-        return {entry.size for entry in self.ledger.in_force().values() if entry.size is not None}
-
-    def grown_from(self, beginnings: Mapping[int, str]) -> Entry | None:
-        """The entry in force that a longer file starts with, given length: hash of its beginnings."""
-        held = self.ledger.in_force() if beginnings else {}
-        return next((held[mark] for size, mark in beginnings.items() if mark in held and held[mark].size == size), None)
-
     def merge(self, other: "Holdings") -> "Holdings":
         """With all that another model holds; an InputError if both hold the same piece, which would count twice."""
         coming = other.ledger.in_force().items()
@@ -154,23 +138,25 @@ class Plan:
         return int(self.times[which].sum())
 
 
-def plan_removal(held: Holdings, requested: Sequence[Available], others: Iterable[Available]) -> Plan:
-    """Find every copy of the requested rows in the available pieces in force."""
+def plan_removal(
+    held: Holdings, requested: Sequence[Available], others: Iterable[Available], inside: Sequence[Available] = ()
+) -> Plan:
+    """Find every copy of the requested rows in the available pieces in force; `inside` are pieces within requested."""
     keys, times, owners = _requested_keys(requested)
     searched: set[str] = set()
     found: Places = {}
     copies, elsewhere = np.zeros(len(keys), int), np.zeros(len(keys), int)
     since = np.full(len(keys), -1)  # the last known position in the ledger where each was removed
-    own = {piece.fingerprint for piece in requested}
-    for piece in _distinct((*requested, *others)):
-        inside, past = held.held_marks(piece.fingerprint), held.went_out(piece.fingerprint)
-        searched.update(inside)
-        if not inside and past < 0:
+    own = {piece.fingerprint for piece in (*requested, *inside)}
+    for piece in _distinct((*requested, *inside, *others)):
+        marked, past = held.held_marks(piece.fingerprint), held.went_out(piece.fingerprint)
+        searched.update(marked)
+        if not marked and past < 0:
             continue
         for places, where in _matches(piece, keys):
-            if not inside:
+            if not marked:
                 since[where] = np.maximum(since[where], past)
-            for mark in inside:
+            for mark in marked:
                 gone = np.isin(places, held.out.get(mark, ()))
                 since[where[gone]] = np.maximum(since[where[gone]], held.ledger.last_place(mark))
                 found.setdefault(mark, []).extend(places[~gone].tolist())
@@ -183,18 +169,23 @@ def plan_removal(held: Holdings, requested: Sequence[Available], others: Iterabl
 
 
 def apply_removal(
-    held: Holdings, plan: Plan, requested: Sequence[Available], trusted: Sequence[Sequence[int]]
+    held: Holdings,
+    plan: Plan,
+    requested: Sequence[Available],
+    trusted: Sequence[Sequence[int]],
+    inside: Sequence[Available] = (),
 ) -> Holdings:
-    """After a removal: requested pieces leave the ledger, rows of others are removed, those `trusted` are loose."""
+    """After a removal: requested pieces and those `inside` them leave the ledger, rows of others are removed, those
+    `trusted` are loose."""
     ledger, out = held.ledger, {mark: list(places) for mark, places in held.out.items()}
     loose, closed = {mark: list(places) for mark, places in held.loose.items()}, set()
     since = dict(held.since)
-    for piece in _distinct(requested):
+    for piece in _distinct((*requested, *inside)):
         for mark in held.held_marks(piece.fingerprint):
             closed.add(mark)
             out.pop(mark, None)
-            name = ledger.entries[ledger.last_place(mark)].name
-            ledger = ledger.with_entry(Entry(mark, name, len(plan.found.get(mark, ())), "unlearned"))
+            entry = replace(ledger.entries[ledger.last_place(mark)], rows=len(plan.found.get(mark, ())), when=now())
+            ledger = ledger.with_entry(replace(entry, action="unlearned"))
     for mark, places in plan.found.items():
         if mark not in closed and places:
             out[mark] = sorted([*out.get(mark, ()), *places])
@@ -202,7 +193,8 @@ def apply_removal(
         rows = int(plan.elsewhere[plan.owners == i].sum()) + len(more)
         if rows:
             mark = next(mark for mark in marks(piece.fingerprint) if ledger.last_action(mark) is None)
-            ledger = ledger.with_entry(Entry(mark, piece.name, rows, "unlearned"))
+            entry = Entry(mark, piece.name, rows, "unlearned", begins=piece.begins, span=piece.span)
+            ledger = ledger.with_entry(entry)
             if more:
                 loose[mark], since[mark] = list(more), len(held.ledger)
     merged = {mark: rows for mark, rows in held.merged.items() if mark not in closed}

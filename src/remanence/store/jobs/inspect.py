@@ -30,6 +30,7 @@ class Inspection:
     condition: float | None  # (K)
     certificates: tuple[Certificate, ...]
     pieces: int | None = None  # number of learners of single pieces, if they are kept
+    every_row: bool = False  # whether its ledger knows every row
 
     @property
     def holds(self) -> bool:
@@ -52,6 +53,8 @@ class Inspection:
             "method": summary.get("method"),
             "settings": summary.get("settings", {}),
             "encoder": summary.get("encoder"),
+            "csv": file.notes.get("csv", {}),
+            "known by": "rows" if self.every_row else "pieces",
             "undo": "pieces" if self.pieces is not None else "rows",
             "precision": summary.get("precision"),
             "ridge": self.ridge,
@@ -93,10 +96,11 @@ def inspect_file(path: str | Path) -> Inspection:
             Certificate(claim, "its counts", (f"{len(counts)} classes",), gap, 0, "bound", "class-counts")
         )
     pieces = None if model.pieces is None else len(model.pieces)
+    every = model.row_keys is not None and model.row_keys.every
     if found is None or lost is None:
-        return Inspection(description, counts, None, None, tuple(certificates), pieces)
+        return Inspection(description, counts, None, None, tuple(certificates), pieces, every)
     certificates += [found.equations, found.determined, lost]
-    return Inspection(description, counts, found.ridge, found.condition, tuple(certificates), pieces)
+    return Inspection(description, counts, found.ridge, found.condition, tuple(certificates), pieces, every)
 
 
 def _counts(known: dict[str, Any]) -> list[int]:
@@ -122,10 +126,11 @@ def _precision_certificate(learner: Any) -> Certificate:
 def _ledger_certificate(model: ModelFile, learner: Any, lost: Certificate | None) -> Certificate:
     """The ledger says which rows are in; RLS that keeps everything is a function of those rows alone.
 
-    It knows files and not rows, so that is what can be certified: a row that stands in two files counts twice.
+    It knows pieces of rows, so that is what can be certified: a row that stands in two of them counts twice.
     """
     held = Holdings.of(model.ledger, model.notes)
-    pieces, loose = held.ledger.in_force(), held.rows_loose()
+    every = model.row_keys is not None and model.row_keys.every
+    pieces, loose = held.ledger.in_force(), 0 if every else held.rows_loose()
     unmet = ""
     if not keeps_all(learner):
         unmet = f"{type(learner.method).__name__} here is no sum over rows that weigh the same; RLS with forget=1 is"
@@ -135,7 +140,10 @@ def _ledger_certificate(model: ModelFile, learner: Any, lost: Certificate | None
         unmet = f"{loose} rows were unlearned on trust, and whether they had been learned is not known"
     elif lost is not None and not lost.holds:
         unmet = "unlearning cost more digits than promised"
-    gap = abs(held.ledger.rows() - rows_of(learner)) + abs(sum(map(held.rows_in, pieces)) - loose - held.ledger.rows())
+    listed = (
+        len(model.row_keys.words) if model.row_keys is not None and every else sum(map(held.rows_in, pieces)) - loose
+    )
+    gap = abs(held.ledger.rows() - rows_of(learner)) + abs(listed - held.ledger.rows())
     return Certificate(
         "equals training at once on every piece its ledger lists, as often as it is listed, without the rows unlearned",
         "RLS with forget=1 is exact; pieces are known by content, so a row that stands in two of them counts twice",

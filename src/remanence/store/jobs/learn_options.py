@@ -32,6 +32,8 @@ class LearnOptions:
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the method: values, or text that says them
     features: str | None = None  # "random:WIDTH", and a seed or an activation after it
     undo: str | None = None  # "pieces" keeps one learner per piece beside the model
+    ledger: str | None = None  # "rows" keeps the key of every row
+    column_kinds: Mapping[str, str] = field(default_factory=dict)  # column: its kind
 
     def new_learner(self) -> Any:
         """An estimator that has learned nothing."""
@@ -49,6 +51,10 @@ class LearnOptions:
     def new_model(self) -> ModelFile:
         """A model file that has learned nothing."""
         learner = self.new_learner()
+        if self.ledger not in (None, "rows", "pieces"):
+            raise InputError(f'expected ledger="rows" or "pieces", got {self.ledger!r}', arguments=("ledger",))
+        if self.ledger == "rows" and self.undo is not None:
+            raise InputError("expected a ledger of rows or a learner per piece, got both", arguments=("ledger", "undo"))
         if self.undo is None:
             return ModelFile(learner)
         if self.undo != "pieces":
@@ -84,7 +90,8 @@ class LearnOptions:
 
         learner, undo = model.learner, None if model.pieces is None else "pieces"
         method = RLS() if learner.method is None else learner.method
-        given: list[tuple[str, Any, Any]] = [("undo", self.undo, undo)]
+        ledger = "rows" if model.row_keys is not None and model.row_keys.every else "pieces"
+        given: list[tuple[str, Any, Any]] = [("undo", self.undo, undo), ("ledger", self.ledger, ledger)]
         if columns is not None:
             given += [("label", self.label, columns.label), ("targets", self.targets or None, columns.targets or None)]
         given.append(("method", self.method and self.method.lower(), type(method).__name__.lower()))

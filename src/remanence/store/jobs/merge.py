@@ -4,12 +4,15 @@ The prior counts once, ledgers are joined, and a piece that two of them have lea
 twice.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from remanence.errors import FileError, InputError
+from remanence.store.content.cutting import DISTINCT
+from remanence.store.content.row_keys import DIFFERENT, RowKeys
 from remanence.store.jobs.columns import Columns
 from remanence.store.jobs.holdings import Holdings
 from remanence.store.jobs.piecewise import check_same_undo, merged, with_pieces
@@ -36,14 +39,37 @@ def _merged(ours: ModelFile, theirs: ModelFile, path: Path) -> ModelFile:
     notes = _merged_notes(ours, theirs, path)
     try:
         check_same_undo(ours, theirs)
+        keys = _merged_keys(ours.row_keys, theirs.row_keys, path)
         held = Holdings.of(ours.ledger, ours.notes).merge(Holdings.of(theirs.ledger, theirs.notes))
         learner = merged(ours.learner, theirs.learner)
     except InputError as problem:
         raise InputError(f"cannot merge {path}: {problem}") from None
-    both = ModelFile(learner, held.ledger, {**notes, **held.to_notes()})
+    both = ModelFile(learner, held.ledger, {**notes, **held.to_notes()}, row_keys=keys)
     if ours.pieces is None or theirs.pieces is None:
         return both
     return with_pieces(both, held.ledger, {**ours.pieces, **theirs.pieces})
+
+
+def _merged_keys(ours: RowKeys | None, theirs: RowKeys | None, path: Path) -> RowKeys | None:
+    """The keys of the rows of both; rows that both have learned are an error where all are known, else a warning."""
+    if ours is None or theirs is None:
+        found = theirs if ours is None else ours
+        if found is not None and found.every:
+            raise InputError("expected two models whose ledgers know every row, got one that does not")
+        return found
+    both, shared = ours.merged(theirs), ours.shared(theirs)
+    if shared and both.every:
+        raise InputError(
+            f"expected models of different rows to merge, but both have learned {shared:,} equal rows; unlearn them "
+            f"from one of the two first"
+        )
+    if shared >= DISTINCT and min(ours.distinct(), theirs.distinct()) >= DIFFERENT:
+        warnings.warn(
+            f"about {shared:,} rows of {path} look like rows that the other model has learned too, and count twice now",
+            UserWarning,
+            stacklevel=4,
+        )
+    return both
 
 
 def _merged_notes(ours: ModelFile, theirs: ModelFile, path: Path) -> dict[str, Any]:

@@ -15,7 +15,9 @@ from remanence.store.jobs.columns import Columns
 from remanence.store.jobs.learn import OnRows, check_feature_count, ignore_name_warnings
 from remanence.store.jobs.session import batch_size, is_classifier, require_estimator, rows_of
 from remanence.store.model_file import ModelFile, read
-from remanence.tables import RowBlock, Table, open_table
+from remanence.tables import Dialect, RowBlock, Table, open_table
+from remanence.tables.formats import compression_of
+from remanence.tables.paths import STANDARD_INPUT, is_address, local_file
 from remanence.tables.write import encoded, output_format
 
 
@@ -50,6 +52,15 @@ class PredictReport:
     dropped: int = 0
 
 
+def default_out(data: str | Path) -> Path:
+    """Where predictions go if the user does not say: beside the data, in its format."""
+    path = Path(data)
+    if str(data) == STANDARD_INPUT or is_address(data):
+        raise InputError(f"expected the name of a table to write, as the data are at {data}", arguments=("out",))
+    ending = "".join(path.suffixes[-2:] if compression_of(path) else path.suffixes[-1:])
+    return path.with_name(f"{path.name.removesuffix(ending)}-predicted{ending}")
+
+
 def predict_table(
     model: str | Path,
     data: str | Path,
@@ -60,16 +71,40 @@ def predict_table(
     drop: bool = False,
     on_rows: OnRows = lambda name, rows: None,
     overwrite: bool = False,
+    raw: bool = False,
+    dialect: Dialect | None = None,
+    given: str | None = None,
 ) -> PredictReport:
-    """Write a table with all columns of `data` and the predictions of the model, block by block.
+    """Write a table with all columns of `data` and the predictions of the model, block by block, in its order.
 
     `scores` adds the score of every class as `score_<class>`. A column of that name in the data is an InputError, and
-    an existing file is a FileError unless `overwrite` is set.
+    an existing file is a FileError unless `overwrite` is set. `raw` leaves text in CSV files as it is, also where a
+    spreadsheet would run it; `dialect` and `given` are the dialect of a CSV file and the format of the data.
     """
+    with local_file(data, given) as file:
+        return _predict_file(
+            Path(model), file, Path(out), scores, column, ignored, drop, on_rows, overwrite, raw, dialect, given
+        )
+
+
+def _predict_file(
+    model: Path,
+    data: Path,
+    out: Path,
+    scores: bool,
+    column: str,
+    ignored: Sequence[str],
+    drop: bool,
+    on_rows: OnRows,
+    overwrite: bool,
+    raw: bool,
+    dialect: Dialect | None,
+    given: str | None,
+) -> PredictReport:
     report = PredictReport(str(out))
-    model, data, out = Path(model), Path(data), Path(os.path.realpath(out))  # (links are followed)
+    out = Path(os.path.realpath(out))  # (links are followed)
     output_format(out)
-    fitted, table = read_fitted(model), open_table(data)
+    fitted, table = read_fitted(model), open_table(data, dialect, given=given)
     for taken in (model, data):
         if out.exists() and out.samefile(taken):
             raise InputError(f"expected another file to write to than {taken}, which is read; name a new one")
@@ -90,7 +125,7 @@ def predict_table(
             arguments=("column",),
         )
     blocks = _predicted(fitted.learner, table, columns, scores, names, out, drop, report, on_rows)
-    write_atomically(out, encoded(out, blocks))
+    write_atomically(out, encoded(out, blocks, raw))
     return report
 
 

@@ -37,6 +37,7 @@ class Session:
     unsaved: bool = False
     saved: float = 0.0  # time of the last write
     write_seconds: float = 0.0  # how long it took
+    written: ModelFile | None = None  # what was written last, if anything
 
     @property
     def columns(self) -> Columns | None:
@@ -53,11 +54,19 @@ class Session:
         if time.monotonic() - self.saved >= WRITE_RATIO * self.write_seconds:
             self.save()
 
+    def restore(self, model: ModelFile) -> None:
+        """Go back to a model that was in force before, also on the disk."""
+        self.model, self.unsaved = model, self.written is not None and self.written is not model
+        if self.new and self.unsaved and not len(model.ledger):  # a file that did not exist then
+            self.file.path.unlink(missing_ok=True)
+            self.written, self.unsaved = None, False
+
     def save(self) -> None:
         """Write the model unless it is written already."""
         if self.unsaved:
             started = time.monotonic()
             self.file.write(self.model)
+            self.written = self.model
             self.saved = time.monotonic()
             self.write_seconds, self.unsaved = self.saved - started, False
 

@@ -4,8 +4,8 @@ A memory is a sum over rows, from which rows that were never learned can often b
 are removed only where they are found in learned files that can be read. Which rows are in the model is in holdings.py.
 """
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -13,44 +13,114 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import FileError, InputError, MissingDependency
-from remanence.hashing import ROW_KEY, hash_row
+from remanence.hashing import ROW_KEY, hash_keys, key_words
+from remanence.store.content.cutting import KnownPieces, Span, known_spans
+from remanence.store.content.earlier import listed_pieces
 from remanence.store.jobs.columns import Columns, Samples, samples
-from remanence.store.jobs.holdings import Available, Blocks
+from remanence.store.jobs.holdings import Available, Holdings
 from remanence.store.ledger import Ledger
-from remanence.tables import Piece, open_table
-
-ROW_GROUP = re.compile(r"\[\d+\]$")  # follows the name of a file: which of its pieces
+from remanence.tables import Piece, Table, open_table
 
 
-def keys(part: Samples) -> Array:
-    """A hash of every row, (n,): of its numbers and its outputs."""
-    X = np.ascontiguousarray(part.X + 0.0)  # (a negative zero is a zero)
-    y = (part.y + 0.0 if part.y.dtype.kind == "f" else part.y).tolist()
-    hashed = (hash_row(x.tobytes(), output) for x, output in zip(X, y, strict=True))
-    return np.frombuffer(b"".join(hashed), dtype=f"S{ROW_KEY}")
+@dataclass(frozen=True)
+class FoundPiece:
+    """A piece that the ledger has or had, found in a file: a span of complete rows, or a part of earlier ledgers."""
+
+    available: Available
+    table: Table
+    columns: Columns
+    span: Span | None = None
+    part: Piece | None = None
+
+    def samples(self) -> Iterator[Samples]:
+        """Its rows, block by block; their places are those within the piece."""
+        if self.part is not None:
+            yield from samples(self.part, self.columns, drop=True)
+            return
+        assert self.span is not None
+        done, first, end = 0, self.span.first, self.span.first + self.span.rows
+        for part in table_rows(self.table, self.columns):
+            start, stop = max(first - done, 0), min(end - done, len(part.X))
+            if start < stop:
+                places = np.arange(start, stop) + done - first
+                yield part.only(slice(start, stop))._replace(places=places)
+            done += len(part.X)
 
 
-def available(piece: Piece, columns: Columns, drop: bool) -> Available:
-    """A piece as holdings.py reads it."""
-    return Available(piece.fingerprint(), partial(_blocks, piece, columns, drop), piece.name)
+def table_rows(table: Table, columns: Columns) -> Iterator[Samples]:
+    """The complete rows of a table, in its order."""
+    for piece in table.pieces():
+        yield from samples(piece, columns, drop=True)
 
 
-def _blocks(piece: Piece, columns: Columns, drop: bool) -> Blocks:
-    for part in samples(piece, columns, drop):
-        yield part.places, keys(part)
+def row_keys_of(table: Table, columns: Columns) -> Array:
+    """The keys of the complete rows of a table, (n,)."""
+    keys = [part.keys() for part in table_rows(table, columns)]
+    return np.concatenate([np.empty(0, f"S{ROW_KEY}"), *keys])
 
 
-def pieces_of(files: Iterable[Path]) -> Iterator[Piece]:
-    """The pieces of those files that can be read."""
+def as_available(keys: Array, name: str) -> Available:
+    """Rows as one piece."""
+    blocks = [(np.arange(len(keys)), keys)]
+    begins = f"{int(key_words(keys[:1])[0]):016x}" if len(keys) else None
+    return Available(hash_keys(keys), lambda: blocks, name, begins, len(keys))
+
+
+def known_pieces(table: Table, keys: Array, columns: Columns, held: Holdings, known: KnownPieces) -> list[FoundPiece]:
+    """Every piece in a table that the ledger has or had."""
+    found = [
+        FoundPiece(as_available(keys[span.first : span.first + span.rows], table.path.name), table, columns, span)
+        for span in known_spans(keys, known)
+    ]
+    for piece in listed_pieces(table, held, every=True):
+        blocks = [(part.places, part.keys()) for part in samples(piece, columns, drop=True)]
+        earlier = Available(piece.fingerprint(), partial(iter, blocks), piece.name)
+        found.append(FoundPiece(earlier, table, columns, part=piece))
+    return found
+
+
+def pieces_of(files: Iterable[Path], columns: Columns, held: Holdings, known: KnownPieces) -> Iterator[FoundPiece]:
+    """The pieces that the ledger has or had, in those files that can be read."""
     for path in dict.fromkeys(files):
         try:
-            yield from open_table(path).pieces()
+            table = open_table(path)
+            columns.check(table, predicting=True)
+            table.require(columns.outputs)
+            yield from known_pieces(table, row_keys_of(table, columns), columns, held, known)
         except (InputError, FileError, MissingDependency):
             continue  # (a file that cannot be read proves nothing)
 
 
 def learned_files(ledger: Ledger, folders: Iterable[Path]) -> list[Path]:
     """Files in these folders that have the name of an entry in the ledger."""
-    names = dict.fromkeys(name for entry in ledger for name in (entry.name, ROW_GROUP.sub("", entry.name)))
+    names = dict.fromkeys(name for entry in ledger for name in (entry.name, entry.name.partition("[")[0]))
     found = (folder / name for folder in dict.fromkeys(folders) for name in names if name)
     return [path for path in found if path.is_file()]
+
+
+def chosen_rows(table: Table, where: Mapping[str, str]) -> list[Array]:
+    """Which rows of every piece of a table have these values, as text or as numbers, (n,) each."""
+    return [np.concatenate([np.empty(0, bool), *_chosen(piece, where)]) for piece in table.pieces()]
+
+
+def _chosen(piece: Piece, where: Mapping[str, str]) -> Iterator[Array]:
+    for block in piece.blocks((), tuple(where)):
+        assert block.labels is not None
+        cells = block.labels.reshape(len(block.labels), -1).astype(str)
+        yield np.all([_same(cells[:, j], value) for j, value in enumerate(where.values())], axis=0)
+
+
+def _same(cells: Array, value: str) -> Array:
+    """Which cells are this value: the same text, or the same number."""
+    try:
+        number = float(value)
+    except ValueError:
+        return np.asarray(np.char.strip(cells) == value.strip())
+    return np.array([_is_number(cell, number) for cell in cells.tolist()], bool)
+
+
+def _is_number(cell: str, number: float) -> bool:
+    try:
+        return float(cell) == number
+    except ValueError:
+        return False

@@ -3,12 +3,13 @@
     what is left = what training on the other rows gives                                        (U)   RLS, forget = 1
 
 Every copy of the rows is removed from the learned files that can be read (sources.py). A file that was learned as a
-whole leaves the ledger and can be learned again; a part of a file is noted as unlearned.
+whole leaves the ledger and can be learned again; a part of a file is noted as unlearned. A model that keeps the keys
+of all rows needs no other file: it knows which rows it holds, and how often.
 """
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,8 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
-from remanence.store.jobs.columns import Columns, Samples, samples
+from remanence.hashing import ROW_KEY, hash_keys
+from remanence.store.content.cutting import KnownPieces
+from remanence.store.jobs.columns import Columns, Samples, ignore_name_warnings, samples
 from remanence.store.jobs.holdings import (
     Holdings,
     Plan,
@@ -27,13 +31,22 @@ from remanence.store.jobs.holdings import (
     plan_removal,
     resolve_trusted,
 )
-from remanence.store.jobs.learn import OnRows, ignore_name_warnings, naming_file
+from remanence.store.jobs.learn import OnRows, naming_file
 from remanence.store.jobs.learn_options import LearnOptions
 from remanence.store.jobs.piecewise import rows_at, with_pieces
 from remanence.store.jobs.session import Session, keeps_all, open_session, rows_of
-from remanence.store.jobs.sources import available, keys, learned_files, pieces_of
+from remanence.store.jobs.sources import (
+    FoundPiece,
+    as_available,
+    chosen_rows,
+    known_pieces,
+    learned_files,
+    pieces_of,
+)
+from remanence.store.ledger import Entry, marks
 from remanence.store.model_file import WAIT, ModelFile
-from remanence.tables import Piece, expand_paths, open_table
+from remanence.tables import Dialect, Table, expand_paths, open_table
+from remanence.tables.hashing import raise_changed
 
 AT_ONCE = 1000  # rows removed at once: a square matrix of this size is formed
 
@@ -68,56 +81,116 @@ class UnlearnReport:
 class UnlearnJob:
     """Unlearning in progress, with the model file locked."""
 
-    def __init__(self, session: Session, sources: Sequence[Path], drop: bool, trust: bool, accept_loss: bool) -> None:
-        self.session, self.sources, self.drop, self.trust, self.accept_loss = session, sources, drop, trust, accept_loss
+    def __init__(
+        self,
+        session: Session,
+        sources: Sequence[Path | str],
+        drop: bool,
+        trust: bool,
+        accept_loss: bool,
+        where: Mapping[str, str] | None = None,
+        dialect: Dialect | None = None,
+    ) -> None:
+        self.session, self.drop, self.trust, self.accept_loss = session, drop, trust, accept_loss
+        self.sources, self.where, self.dialect = [Path(source) for source in sources], dict(where or {}), dialect
         self.report = UnlearnReport()
 
     def unlearn(self, path: Path | str, on_rows: OnRows = lambda name, rows: None) -> UnlearnCounts:
         """Remove every copy of the rows of a file; if an error is raised, nothing has changed."""
-        table, columns, model = open_table(path), self.session.columns, self.session.model
+        table, columns, model = open_table(path, self.dialect), self.session.columns, self.session.model
         if columns is None:
             raise InputError(
                 "expected a model that has learned from files, got one that was fitted in Python; unlearn in Python too"
             )
         columns.check(table, predicting=True)
-        table.require(columns.outputs)
-        before = Holdings.of(model.ledger, model.notes)
-        pieces = [(p, self.drop or bool(before.held_marks(p.fingerprint()))) for p in table.pieces()]
-        requested = [available(piece, columns, drop) for piece, drop in pieces]
-        found = list(pieces_of(self._files(table.path)))
-        others = [available(piece, columns, True) for piece in found]
+        table.require([*columns.outputs, *self.where])
+        rows = self._requested(table, columns)
+        if model.row_keys is not None and model.row_keys.every:
+            counts = self._by_row(rows, table.path.name, on_rows)
+        else:
+            counts = self._by_piece(rows, table, columns, on_rows)
+        self.report.files[str(path)] = counts
+        return counts
+
+    def _requested(self, table: Table, columns: Columns) -> "Requested":
+        """The rows to remove: those of the table, or those that have the values asked for."""
+        wanted = chosen_rows(table, self.where) if self.where else None
+        if wanted is not None and not any(map(np.any, wanted)):
+            shown = ", ".join(f"{name}={value}" for name, value in self.where.items())
+            raise InputError(f"expected rows of {table.path.name} with {shown}, got none", arguments=("where",))
+        return Requested(table, columns, wanted)
+
+    def _by_row(self, rows: "Requested", name: str, on_rows: OnRows) -> UnlearnCounts:
+        """Remove the rows that are in the model, as the keys of all rows tell."""
+        model = self.session.model
+        assert model.row_keys is not None
+        keys, first = np.unique(rows.keys(), return_index=True)
+        copies = model.row_keys.count(keys)
+        skipped = int((rows.count() if len(keys) else 0) - np.isin(rows.keys(), keys[copies > 0]).sum())
+        if not copies.any():
+            return UnlearnCounts(0, skipped)
+        left = np.zeros(rows.count(), int)
+        left[first] = copies
+        removed = int(copies.sum())
+        if removed == rows_of(model.learner) and keeps_all(model.learner):
+            from sklearn.base import clone
+
+            learner = clone(model.learner)
+        else:
+            learner, _ = without_rows(model.learner, rows.repeated(left), name, on_rows, self.accept_loss)
+        mark = next(m for m in marks(hash_keys(rows.keys())) if model.ledger.last_action(m) is None)
+        gone = model.row_keys.without_rows(keys.repeat(copies))
+        ledger = model.ledger.with_entry(Entry(mark, name, removed, "unlearned"))
+        self.session.commit(replace(model, learner=learner, ledger=ledger, row_keys=gone))
+        return UnlearnCounts(removed, skipped)
+
+    def _by_piece(self, rows: "Requested", table: Table, columns: Columns, on_rows: OnRows) -> UnlearnCounts:
+        """Remove the rows from the learned pieces in which they are found."""
+        model, name = self.session.model, table.path.name
+        before, known = Holdings.of(model.ledger, model.notes), KnownPieces(model.ledger)
+        whole = rows.all_keys()
+        here = known_pieces(table, whole, columns, before, known)
+        rows.check_missing(self.drop or any(before.held_marks(p.available.fingerprint) for p in here))
+        requested = [as_available(rows.keys(), name)]
+        found = [*here, *pieces_of(self._files(table.path), columns, before, known)]
+        inside = [] if self.where else [piece.available for piece in here]
+        others = [piece.available for piece in found]
         held, missing = resolve_trusted(before, [*requested, *others])
-        plan = plan_removal(held, requested, others)
-        self._check(held, plan, table.path.name, [] if self.trust else may_hold(held, plan, missing))
+        plan = plan_removal(held, requested, others, inside)
+        self._check(held, plan, name, [] if self.trust else may_hold(held, plan, missing))
         trusted = [lost_places(plan, piece) if plan.lost.any() else [] for piece in requested]
-        after = apply_removal(held, plan, requested, trusted)
+        after = apply_removal(held, plan, requested, trusted, inside)
         if model.pieces is None:
-            learner, removed = self._without(pieces, columns, plan, table.path.name, on_rows)
+            learner, removed = self._without(rows, plan, name, on_rows)
             left = replace(model, learner=learner, ledger=after.ledger)
         else:
-            left, removed = self._without_in_pieces(after, [*(p for p, _ in pieces), *found], columns, plan, on_rows)
+            left, removed = self._without_in_pieces(after, found, plan, on_rows)
         if after != before:
+            if model.row_keys is not None:
+                times = plan.copies + np.where(plan.lost, plan.times, 0)
+                left = replace(left, row_keys=model.row_keys.without_rows(plan.keys.repeat(times)))
             self.session.commit(replace(left, notes={**model.notes, **after.to_notes()}))
         unsearched = Counter[str]()
         for entry in plan.unsearched:
             unsearched[entry.name] += held.rows_in(entry.fingerprint)
         self.report.unsearched = dict(unsearched)
-        self.report.files[str(path)] = UnlearnCounts(removed, plan.rows(plan.is_out))
-        return self.report.files[str(path)]
+        return UnlearnCounts(removed, plan.rows(plan.is_out))
 
-    def _without(
-        self, pieces: Sequence[tuple[Piece, bool]], columns: Columns, plan: Plan, name: str, on_rows: OnRows
-    ) -> tuple[Any, int]:
+    def _without(self, rows: "Requested", plan: Plan, name: str, on_rows: OnRows) -> tuple[Any, int]:
         """The learner without the rows of the plan, and their number."""
         from sklearn.base import clone
 
         learner, found = self.session.model.learner, int(plan.copies.sum())
         if found == rows_of(learner) and not plan.lost.any() and keeps_all(learner):
             return clone(learner), found  # nothing is left: no arithmetic, no rounding
-        return without_rows(learner, _rows_to_remove(pieces, columns, plan), name, on_rows, self.accept_loss)
+        where = np.searchsorted(plan.keys, rows.keys())
+        times = plan.lost[where].astype(int)  # each as often as it was found, or is requested if it was not found
+        first = np.unique(where, return_index=True)[1]
+        times[first] += plan.copies[where[first]]
+        return without_rows(learner, rows.repeated(times), name, on_rows, self.accept_loss)
 
     def _without_in_pieces(
-        self, after: Holdings, at_hand: Iterable[Piece], columns: Columns, plan: Plan, on_rows: OnRows
+        self, after: Holdings, at_hand: Iterable[FoundPiece], plan: Plan, on_rows: OnRows
     ) -> tuple[ModelFile, int]:
         """The model without the rows of the plan, each removed from the learner of its piece."""
         model = self.session.model
@@ -127,17 +200,19 @@ class UnlearnJob:
                 f"{plan.rows(plan.lost)} are not; such a model cannot remove rows on trust"
             )
         pieces = dict(model.pieces or {})
-        files = {mark: piece for piece in at_hand for mark in after.held_marks(piece.fingerprint())}
+        files = {mark: piece for piece in at_hand for mark in after.held_marks(piece.available.fingerprint)}
         for mark, places in plan.found.items():
             if after.ledger.contains(mark) and places:  # (a piece that is removed as a whole is just left out)
-                parts = rows_at(samples(files[mark], columns, drop=True), places)
-                pieces[mark], _ = without_rows(pieces[mark], parts, files[mark].name, on_rows, self.accept_loss)
+                parts = rows_at(files[mark].samples(), places)
+                name = files[mark].available.name
+                pieces[mark], _ = without_rows(pieces[mark], parts, name, on_rows, self.accept_loss)
         return with_pieces(model, after.ledger, pieces), int(plan.copies.sum())
 
     def _files(self, path: Path) -> list[Path]:
         """The files to search: those given as sources, and those with the name of an entry in the ledger."""
         folders = (path.parent, self.session.file.path.parent, Path.cwd())
-        return [*self.sources, *learned_files(self.session.model.ledger, folders)]
+        found = [*self.sources, *learned_files(self.session.model.ledger, folders)]
+        return [file for file in found if not file.exists() or not file.samefile(path)]
 
     def _check(self, held: Holdings, plan: Plan, name: str, trusted: Sequence[Any]) -> None:
         """Raise an InputError for rows that may not be in the model, or may have been removed already."""
@@ -165,17 +240,53 @@ def _listed(held: Holdings, plan: Plan) -> str:
     return ", ".join(shown) + (f" and {len(plan.unsearched) - 5} more" if len(plan.unsearched) > 5 else "")
 
 
-def _rows_to_remove(pieces: Iterable[tuple[Piece, bool]], columns: Columns, plan: Plan) -> Iterator[Samples]:
-    """The rows to remove, each as often as it was found, or as often as it is requested if it was not found."""
-    left = plan.copies.copy()
-    for piece, drop in pieces:
-        for part in samples(piece, columns, drop):
-            where = np.searchsorted(plan.keys, keys(part))
-            times = plan.lost[where].astype(int)
-            first = np.unique(where, return_index=True)[1]
-            times[first] += left[where[first]]
-            left[where[first]] = 0
-            yield Samples(part.X.repeat(times, axis=0), part.y.repeat(times, axis=0), part.places.repeat(times), 0)
+class Requested:
+    """The rows of a table that are to be removed: all of them, or those that `wanted` chooses in every piece."""
+
+    def __init__(self, table: Table, columns: Columns, wanted: Sequence[Array] | None) -> None:
+        self.table, self.columns, self.wanted = table, columns, wanted
+        self._keys: Array | None = None
+
+    def samples(self, every: bool = False) -> Iterator[Samples]:
+        """The complete rows, block by block."""
+        for k, piece in enumerate(self.table.pieces()):
+            for part in samples(piece, self.columns, drop=True):
+                yield part if every or self.wanted is None else part.only(self.wanted[k][part.places])
+
+    def all_keys(self) -> Array:
+        """The keys of all complete rows of the table."""
+        return self.keys() if self.wanted is None else _keys_of(self.samples(every=True))
+
+    def keys(self) -> Array:
+        """The keys of the rows to remove, (n,)."""
+        if self._keys is None:
+            self._keys = _keys_of(self.samples())
+        return self._keys
+
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self.keys())
+
+    def check_missing(self, drop: bool) -> None:
+        """Raise an InputError for rows with missing entries, unless they are to be left out."""
+        if not drop and self.wanted is None:
+            for piece in self.table.pieces():
+                for _ in samples(piece, self.columns, drop=False):
+                    pass
+
+    def repeated(self, times: Array) -> Iterator[Samples]:
+        """The rows, each so many times, (n,)."""
+        done = 0
+        for part in self.samples():
+            often, keys = times[done : done + len(part.X)], self.keys()[done : done + len(part.X)]
+            done += len(part.X)
+            if not np.array_equal(part.keys(), keys):
+                raise_changed(self.table.path.name)
+            yield Samples(part.X.repeat(often, axis=0), part.y.repeat(often, axis=0), part.places.repeat(often))
+
+
+def _keys_of(parts: Iterable[Samples]) -> Array:
+    return np.concatenate([np.empty(0, f"S{ROW_KEY}"), *(part.keys() for part in parts)])
 
 
 def without_rows(
@@ -211,14 +322,17 @@ def unlearn_session(
     trust: bool = False,
     accept_loss: bool = False,
     wait: float = WAIT,
+    where: Mapping[str, str] | None = None,
+    dialect: Dialect | None = None,
 ) -> Iterator[UnlearnJob]:
     """Unlearn rows from a model file; the rows are off the disk when the block ends.
 
     `label` must be that of the model. `sources` are learned files in which rows are searched, beside those that have
     the name of a ledger entry; `trust` removes rows that are not found, unless arithmetic shows that they cannot have
-    been learned; `accept_loss` continues where rounding leaves fewer digits than promised.
+    been learned; `accept_loss` continues where rounding leaves fewer digits than promised. `where` chooses the rows
+    that have these values in these columns.
     """
     files = expand_paths(sources)
     with open_session(model, wait=wait) as session:
         LearnOptions(label).check(session.model, session.columns)
-        yield UnlearnJob(session, files, drop, trust, accept_loss)
+        yield UnlearnJob(session, files, drop, trust, accept_loss, where, dialect)

@@ -1,0 +1,182 @@
+"""Columns of Arrow as numbers and labels, for all formats that Arrow reads; shared by parquet.py, ipc.py and jsonl.py.
+
+A column of vectors (lists of numbers of one length, such as embeddings) becomes one column per entry: v0, v1, …, as in
+NPZ files.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from remanence.arrays import Array
+from remanence.errors import InputError
+from remanence.tables.table import Piece, RowBlock, Table, stacked
+
+
+class ArrowTable(Table):
+    """A table whose columns have Arrow types."""
+
+    types: dict[str, Any]  # as they are in the file
+    sources: dict[str, tuple[str, int]]  # column: where its numbers are
+
+    def spread(self, types: dict[str, Any], vectors: dict[str, int]) -> None:
+        """Name the columns: one per entry of a vector."""
+        self.types, self.vectors = types, vectors
+        pairs = [
+            (column, (name, j))
+            for name in types
+            for column, j in ([(f"{name}{i}", i) for i in range(vectors[name])] if name in vectors else [(name, 0)])
+        ]
+        self.columns = tuple(column for column, _ in pairs)
+        earlier = {f"{name}.{i}": (name, i) for name, width in vectors.items() for i in range(width)}
+        self.sources = {**earlier, **dict(pairs)}
+
+    def check_numeric(self, name: str) -> None:
+        """Raise an InputError for a column that is not of numbers."""
+        found = self.types[self.sources[name][0]]
+        if not is_vector(found) and not is_numeric(found):
+            raise InputError(
+                f"expected numbers in column {name!r} of {self.path.name}, got {found}; encode them as numbers, "
+                f"or ignore the column",
+                arguments=("ignored",),
+            )
+
+
+class ArrowPiece(Piece):
+    """A part of an Arrow table."""
+
+    table: ArrowTable
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Record batches with these columns of the file."""
+
+    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[RowBlock]:
+        self.table.require([*columns, *labels])
+        for name in columns:
+            self.table.check_numeric(name)
+        needed = [self.table.sources[c][0] for c in (*columns, *labels)]
+        wanted = list(dict.fromkeys([*needed, *(self.table.types if originals else ())]))
+        first = 0
+        for batch in self.batches(wanted):
+            try:
+                X = self._numbers(batch, columns)
+                beside = [label_values(batch.column(c)) for c in labels]
+            except InputError:
+                raise
+            except (ValueError, MemoryError) as problem:  # (Arrow's errors too: text that is none, numbers too large)
+                raise InputError(f"cannot read {self.name}: {problem}") from None
+            original = {n: batch.column(n) for n in self.table.types} if originals else None
+            yield RowBlock(X, stacked(beside), first, original)
+            first += len(X)
+
+    def _numbers(self, batch: Any, columns: Sequence[str]) -> Array:
+        X = np.empty((len(columns), batch.num_rows))  # by columns, as they come
+        opened: dict[str, Array] = {}
+        for j, column in enumerate(columns):
+            name, i = self.table.sources[column]
+            if name not in opened:
+                width = self.table.vectors.get(name)
+                opened[name] = scalars(batch.column(name)) if width is None else self._vectors(batch, name, width)
+            X[j] = opened[name][i]
+        return X.T
+
+    def _vectors(self, batch: Any, name: str, width: int) -> Array:
+        """A column of vectors, (width, n); a missing vector is all NaN."""
+        import pyarrow.compute as pc
+
+        column = batch.column(name)
+        lengths = np.array(pc.list_value_length(column).fill_null(width).to_pylist())
+        if (lengths != width).any():
+            raise InputError(
+                f"expected vectors of {width} numbers in column {name!r} of {self.path.name}, got some of "
+                f"{int(lengths[lengths != width][0])}"
+            )
+        X = np.full((batch.num_rows, width), np.nan)
+        X[is_present(column)] = scalars(column.flatten())[0].reshape(-1, width)
+        return X.T
+
+
+def scalars(column: Any) -> Array:
+    """A column of numbers as float64, (1, n); a missing one is NaN."""
+    return doubles(column if str(column.type) == "double" else column.cast("double"))[None]
+
+
+def doubles(column: Any) -> Array:
+    """A column of float64, (n,); a missing one is NaN."""
+    values = whole_values(column, np.float64)
+    return np.where(is_present(column), values, np.nan) if column.null_count else values
+
+
+def whole_values(column: Any, dtype: Any) -> Array:
+    """The memory of a column of this type, (n,); not by `to_numpy`, which loads pandas where it is installed."""
+    memory = column.buffers()[1]
+    if memory is None:
+        return np.zeros(len(column), dtype)
+    return np.frombuffer(memory, dtype)[column.offset : column.offset + len(column)]
+
+
+def is_present(column: Any) -> Array:
+    """Which entries of a column are not null, (n,)."""
+    bits = column.buffers()[0]
+    if bits is None:
+        return np.ones(len(column), bool)
+    unpacked = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")
+    return unpacked[column.offset : column.offset + len(column)].astype(bool)
+
+
+def is_numeric(found: Any) -> bool:
+    """Whether a type is of numbers; booleans are 0 and 1."""
+    import pyarrow.types as types
+
+    return bool(
+        types.is_integer(found) or types.is_floating(found) or types.is_boolean(found) or types.is_decimal(found)
+    )
+
+
+def is_vector(found: Any) -> bool:
+    """Whether a type is of lists of numbers."""
+    import pyarrow.types as types
+
+    lists = types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found)
+    return bool(lists and is_numeric(found.value_type))
+
+
+def widths(types: dict[str, Any], batches: Any, name: str) -> dict[str, int]:
+    """The length of the vectors of every column that has them; `batches(column)` reads one column."""
+    return {column: _width(kind, batches, column, name) for column, kind in types.items() if is_vector(kind)}
+
+
+def _width(kind: Any, batches: Any, column: str, name: str) -> int:
+    """The length of a column's vectors: as its type says, or as the first row has it that is not null."""
+    import pyarrow.types as types
+
+    if types.is_fixed_size_list(kind):
+        return int(kind.list_size)
+    for batch in batches(column):
+        there = batch.column(column).drop_null()
+        if len(there) and len(there[0]):
+            return len(there[0])
+        if len(there):
+            break
+    raise InputError(
+        f"expected vectors in the column {column!r} of {name}, got none that has an entry; leave the column out of "
+        f"the file, or fill it in"
+    )
+
+
+def label_values(column: Any) -> Array:
+    """Label values as they are; a missing one is an empty text or NaN."""
+    import pyarrow.types as types
+
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if types.is_nested(column.type):
+        raise InputError(f"expected labels that are numbers or text, got {column.type}; use a column of single values")
+    if types.is_integer(column.type) and not column.null_count:
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if types.is_integer(column.type) or types.is_floating(column.type):
+        return scalars(column)[0]
+    return np.array(["" if v is None else str(v) for v in column.to_pylist()], dtype=object)

@@ -1,0 +1,80 @@
+"""How a CSV file is written: delimiter, decimal point, quote and encoding; guessed from its first lines, or given."""
+
+import codecs
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+from remanence.errors import InputError
+
+DELIMITERS = ",;\t|"
+COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
+LONG = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The ways of writing a CSV file; None where the file itself tells."""
+
+    delimiter: str | None = None
+    decimal: str | None = None
+    quote: str = '"'
+    encoding: str | None = None
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> "Dialect":
+        """The dialect that options such as {"delimiter": ";"} stand for."""
+        known = [field.name for field in fields(cls)]
+        for name, value in options.items():
+            if name not in known:
+                raise InputError(f"expected an option of CSV files, one of {', '.join(known)}, got {name!r:.40}")
+            value = LONG.get(value, value)
+            if name != "encoding" and len(value.encode()) != 1 and not (name == "quote" and not value):
+                raise InputError(f"expected one character as {name}, got {value!r:.40}")
+            if name == "decimal" and value not in ".,":
+                raise InputError(f"expected a point or a comma as decimal, got {value!r}")
+            if name == "encoding":
+                _check_encoding(value)
+        return cls(**{name: LONG.get(value, value) for name, value in options.items()})
+
+    def completed(self, lines: list[str]) -> "Dialect":
+        """With what is not given guessed from the first lines, the header first."""
+        delimiter = self.delimiter or max(DELIMITERS, key=lines[0].count)
+        decimal = self.decimal or ("," if delimiter != "," and self._has_commas(lines[1:], delimiter) else ".")
+        if decimal == delimiter:
+            raise InputError(f"expected a decimal that is not the delimiter, got {decimal!r} as both")
+        return replace(self, delimiter=delimiter, decimal=decimal)
+
+    def _has_commas(self, lines: list[str], delimiter: str) -> bool:
+        """Whether the numbers in these lines have a decimal comma, and none has a point."""
+        cells = [cell.strip() for line in lines for cell in self.cells(line, delimiter)]
+        return any(map(COMMA.fullmatch, cells)) and not any(map(POINT.fullmatch, cells))
+
+    def cells(self, line: str, delimiter: str | None = None) -> list[str]:
+        """The entries of one line; an InputError if its quotes do not match."""
+        try:
+            rows = csv.reader(
+                [line.rstrip("\r\n")],
+                delimiter=delimiter or self.delimiter or ",",
+                quotechar=self.quote or None,
+                quoting=csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE,
+                strict=True,
+            )
+            return next(rows, [])
+        except csv.Error as problem:
+            raise InputError(f"its quotes do not match: {problem}") from None
+
+    def to_notes(self) -> dict[str, str]:
+        """What differs from commas, points and UTF-8."""
+        usual = {"delimiter": ",", "decimal": ".", "quote": '"', "encoding": "utf-8"}
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in found.items() if value not in (None, usual[name])}
+
+
+def _check_encoding(name: str) -> None:
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        raise InputError(f"expected the name of an encoding like utf-8 or latin-1, got {name!r:.40}") from None

@@ -1,0 +1,107 @@
+"""JSON lines: one object per line; the columns are the names in the first block, and a name that is absent is missing.
+
+Every block is parsed on its own, so that a column that is of integers at first may become one of real numbers.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from remanence.errors import InputError
+from remanence.tables.arrow import ArrowPiece, ArrowTable, is_numeric, is_vector, widths
+from remanence.tables.hashing import hash_of_bytes, identity, raise_changed
+from remanence.tables.table import ROWS_AT_ONCE, EmptyTable, Piece, check_unique
+from remanence.tables.text import TextSource
+
+BLOCK = 1 << 22  # bytes parsed at once
+
+
+def read(path: Path, waits: bool = False) -> "JsonLinesTable":
+    return JsonLinesTable(path, waits)
+
+
+class JsonLinesTable(ArrowTable):
+    """A file of JSON lines; with `waits`, a last line without a line break is left out."""
+
+    def __init__(self, path: Path, waits: bool) -> None:
+        self.path, self.waits, self.identity = path, waits, identity(path)
+        first = next(self.parsed(), None)
+        if first is None:
+            raise EmptyTable(f"{path.name} has no rows; expected at least one")
+        check_unique(first.schema.names, path.name)
+        kinds = {field.name: field.type for field in first.schema}
+        self.spread(kinds, widths(kinds, lambda name: iter([first]), path.name))
+
+    def parsed(self) -> Iterator[Any]:
+        """Blocks of lines as Arrow tables."""
+        import pyarrow as pa
+        from pyarrow import json
+
+        with TextSource(self.path, whole=not self.waits) as source:
+            if source.identity != self.identity:
+                raise_changed(self.path.name)
+            while lines := _lines(source):
+                try:
+                    parsing = json.ParseOptions(newlines_in_values=False)
+                    options = json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
+                    yield json.read_json(pa.BufferReader(lines), options, parsing).combine_chunks()
+                except (pa.ArrowException, ValueError) as problem:
+                    raise InputError(f"{self.path.name} is not a file of JSON lines: {problem}") from None
+            source.check_unchanged()
+
+    def pieces(self) -> Sequence[Piece]:
+        return (JsonLinesPiece(self),)
+
+
+class JsonLinesPiece(ArrowPiece):
+    table: JsonLinesTable
+
+    def __init__(self, table: JsonLinesTable) -> None:
+        self.table, self.path, self.name = table, table.path, table.path.name
+
+    def fingerprint(self) -> str:
+        return hash_of_bytes(self.path)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        rows = 0
+        for block in self.table.parsed():
+            named = set(block.schema.names)
+            more = sorted(named - set(self.table.types))
+            if more:
+                raise InputError(
+                    f"expected the names of the first rows of {self.path.name} in all of them, got {more[0]!r} later; "
+                    f"write it into the first row too, as null"
+                )
+            part = self._completed(block, columns, named, rows)
+            rows += block.num_rows
+            for i in range(0, part.num_rows, ROWS_AT_ONCE):
+                yield from part.slice(i, ROWS_AT_ONCE).combine_chunks().to_batches()
+        if not rows:
+            raise_changed(self.path.name)
+
+    def _completed(self, block: Any, columns: Sequence[str], named: set[str], first: int) -> Any:
+        """The columns of a block; an absent one is null, and one of another kind than before is an InputError."""
+        import pyarrow as pa
+
+        arrays = {}
+        for name in columns:
+            kind = self.table.types[name]
+            found = block.column(name) if name in named else pa.nulls(block.num_rows)
+            if pa.types.is_null(found.type):
+                found = pa.nulls(block.num_rows, kind)
+            elif (is_numeric(kind), is_vector(kind)) != (is_numeric(found.type), is_vector(found.type)):
+                raise InputError(
+                    f"expected one kind of value in column {name!r} of {self.path.name}, got {kind} at first and "
+                    f"{found.type} in or after row {first + 1}"
+                )
+            arrays[name] = found
+        return pa.table(arrays)
+
+
+def _lines(source: TextSource) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while size < BLOCK and (part := source.read()):
+        parts.append(part)
+        size += len(part)
+    return b"".join(parts)

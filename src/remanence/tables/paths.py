@@ -1,0 +1,107 @@
+"""Where tables are: files, patterns, folders, standard input, and addresses of other file systems (fsspec).
+
+Standard input and remote files are copied to a temporary file first: reading may need a second pass, and a table that
+is larger than memory fits on the disk.
+"""
+
+import glob
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from remanence.errors import FileError, InputError, MissingDependency
+from remanence.tables.formats import ENDINGS, NAMES, format_of
+
+STANDARD_INPUT = "-"
+HIDDEN = ("_", ".")  # names in folders of data sets that are not data: _SUCCESS, .crc
+
+
+def is_address(path: str | Path) -> bool:
+    """Whether this is an address such as s3://bucket/rows.parquet."""
+    return "://" in str(path)
+
+
+def expand_paths(patterns: Iterable[Path | str]) -> list[Path | str]:
+    """The files that names, patterns such as 'data/*.csv' and folders stand for, each once, in the order given.
+
+    Standard input (-) and addresses (memory://rows.csv) stay as they are.
+    """
+    found: dict[Path | str, None] = {}
+    for pattern in map(str, patterns):
+        if pattern == STANDARD_INPUT or is_address(pattern):
+            found[pattern] = None
+        elif Path(pattern).is_dir():
+            found.update(dict.fromkeys(_in_folder(Path(pattern))))
+        elif Path(pattern).exists() or not glob.has_magic(pattern):
+            found[Path(pattern)] = None
+        else:
+            matches = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 (patterns may be absolute)
+            if not matches:
+                raise FileError(f"cannot find {pattern}: no file matches this pattern")
+            found.update({Path(match): None for match in matches if Path(match).is_file()})
+    return list(found)
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """The tables of a folder and the folders inside it, in the order of their names."""
+    inside = (path for path in sorted(folder.rglob("*")) if path.is_file() and format_of(path) is not None)
+    found = [p for p in inside if not any(part.startswith(HIDDEN) for part in p.relative_to(folder).parts)]
+    if not found:
+        raise FileError(f"cannot find tables in the folder {folder}: no file in it ends in {', '.join(ENDINGS)}")
+    return found
+
+
+def partition_values(path: Path | str) -> dict[str, str]:
+    """The columns that folders named NAME=VALUE stand for, as in a partitioned data set."""
+    parts = (part.partition("=") for part in Path(path).parts[:-1])
+    return {name: value for name, sign, value in parts if sign and name}
+
+
+def format_named(name: str) -> str:
+    """The format of this name, such as csv or parquet; any other is an InputError."""
+    known = sorted({*ENDINGS.values(), *NAMES})
+    found = NAMES.get(name.lower(), name.lower())
+    if found not in ENDINGS.values():
+        raise InputError(f"expected a format among {', '.join(known)}, got {name!r:.40}", arguments=("given",))
+    return found
+
+
+@contextmanager
+def local_file(path: Path | str, given: str | None = None) -> Iterator[Path]:
+    """The file itself, or a temporary copy of standard input or of what is at an address."""
+    text = str(path)
+    if text != STANDARD_INPUT and not is_address(text):
+        yield Path(path)
+        return
+    if text == STANDARD_INPUT and given is None:
+        raise InputError("expected the format of standard input, such as csv, got none", arguments=("given",))
+    ending = next(e for e, f in ENDINGS.items() if f == format_named(given)) if given else ""
+    name = f"standard input{ending}" if text == STANDARD_INPUT else PurePosixPath(text).name
+    with tempfile.TemporaryDirectory(prefix="remanence-") as folder:
+        copy = Path(folder) / (name or "table")
+        with copy.open("wb") as file:
+            _copy(text, file)
+        yield copy
+
+
+def _copy(text: str, file: IO[bytes]) -> None:
+    if text == STANDARD_INPUT:
+        shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+        return
+    try:
+        import fsspec
+    except ImportError:
+        raise MissingDependency(f"reading {text} needs fsspec, which is not installed; pip install fsspec") from None
+    try:
+        with fsspec.open(text, "rb") as source:
+            shutil.copyfileobj(source, file, 1 << 20)
+    except MissingDependency:
+        raise
+    except ImportError as problem:
+        raise MissingDependency(f"reading {text} needs another package: {problem}") from None
+    except (OSError, ValueError) as problem:
+        raise FileError(f"cannot read {text}: {problem}") from None

@@ -1,0 +1,178 @@
+"""Text files as a parser reads them: decompressed, in UTF-8, whole lines only, and no more than there was at first.
+
+A file that is being written to may end within a line. Such a line waits: it is left out until it has a line break, so
+that half of a number is never taken for a number. Rows that are appended while a file is read wait as well.
+"""
+
+import codecs
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+from remanence.errors import FileError, InputError
+from remanence.tables.formats import compression_of
+from remanence.tables.hashing import raise_changed
+
+CHUNK = 1 << 20  # bytes read at once
+LONGEST_LINE = 1 << 24  # bytes
+BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
+class TextSource(io.RawIOBase):
+    """The lines of a text file, as bytes of UTF-8.
+
+    `whole` also returns a last line without a line break. `quote` is the character that must occur an even number of
+    times, b"" for none.
+    """
+
+    def __init__(self, path: Path, encoding: str | None = None, quote: bytes = b"", whole: bool = True) -> None:
+        self.name, self.whole, self.quote = path.name, whole, quote
+        try:
+            self.file = path.open("rb", buffering=0)
+        except OSError as problem:
+            raise FileError(f"cannot read {path}: {problem.strerror}") from None
+        status = os.fstat(self.file.fileno())
+        self.opened, self.identity = _version(status), (status.st_dev, status.st_ino, *_version(status))
+        self.left = self.opened[0]  # bytes that are still to be read
+        self.packed = _decompressed(self, compression_of(path))
+        self.ready, self.tail = bytearray(), bytearray()  # whole lines, and the beginning of the next one
+        self.quotes, self.ended, self.waiting, self.done = 0, True, False, False
+        start = self._raw(CHUNK)
+        mark = next((bom for bom in BOMS if start.startswith(bom)), b"")
+        self.encoding = encoding or BOMS.get(mark, "utf-8")
+        if encoding is None and self.encoding == "utf-8":
+            start = start[len(mark) :]
+        self.decode = _decoder(self.encoding)
+        self._take(start)
+
+    def readable(self) -> bool:
+        return True
+
+    def peek(self, size: int = CHUNK) -> bytes:
+        """The next bytes, at most about `size`, which are still to be read."""
+        while len(self.ready) < size and not self.done:
+            self._take(self._raw(CHUNK))
+        return bytes(self.ready[:size])
+
+    def read_line(self) -> bytes:
+        """The next line that is not blank, with the lines that a quoted line break continues; empty at the end."""
+        line = b""
+        while True:
+            while (end := _line_end(self.ready)) < 0 and not self.done:
+                self._take(self._raw(CHUNK))
+            end = len(self.ready) if end < 0 else end
+            line += bytes(self.ready[:end])
+            del self.ready[:end]
+            if len(line) > LONGEST_LINE:
+                self._refuse_line()
+            if not end or (line.strip() and not (self.quote and line.count(self.quote) % 2)):
+                return line
+            line = line if line.strip() else b""
+
+    def read(self, size: int = -1) -> bytes:
+        """Some of the next bytes, in whole lines; none at the end."""
+        while not self.ready and not self.done:
+            self._take(self._raw(CHUNK))
+        size = len(self.ready) if size is None or size < 0 else size
+        part = bytes(self.ready[:size])
+        del self.ready[:size]
+        return part
+
+    def _take(self, raw: bytes) -> None:
+        """Add what was read; nothing stands for the end of the file."""
+        part = raw if self.decode is None else self.decode(raw, final=not raw).encode()
+        if not raw:
+            self._end(part)
+            return
+        last = max(part.rfind(b"\n"), part.rfind(b"\r"))
+        if last < 0:
+            self.tail += part
+        else:
+            self.ready += self.tail
+            self.ready += memoryview(part)[: last + 1]
+            self.tail = bytearray(memoryview(part)[last + 1 :])
+        if self.quote:
+            self.quotes += part.count(self.quote)
+        if len(self.tail) > LONGEST_LINE:
+            self._refuse_line()
+
+    def _end(self, part: bytes) -> None:
+        self.done = True
+        self.tail += part
+        if self.tail.strip():
+            self.ended = False
+            if self.whole:
+                self.ready += self.tail
+            else:
+                self.waiting = True
+                self.quotes -= self.tail.count(self.quote) if self.quote else 0
+        if self.quotes % 2:
+            raise InputError(f"{self.name} is not a text file of rows, as its name says: a quoted entry has no end")
+
+    def _refuse_line(self) -> None:
+        raise InputError(f"expected lines of at most {LONGEST_LINE} bytes in {self.name}, got a longer one")
+
+    def _raw(self, size: int) -> bytes:
+        try:
+            return self.packed.read(size) or b""
+        except (OSError, ValueError, EOFError) as problem:
+            raise InputError(f"cannot unpack {self.name}: {problem}; it is damaged, or not complete yet") from None
+
+    def check_unchanged(self) -> None:
+        """Raise an InputError if the file was written to since it was opened, unless it has just become longer."""
+        now = _version(os.fstat(self.file.fileno()))
+        if now[0] < self.opened[0] or (now[0] == self.opened[0] and now != self.opened):
+            raise_changed(self.name)
+
+    def close(self) -> None:
+        self.file.close()
+        super().close()
+
+
+class _Bounded(io.RawIOBase):
+    """The bytes that a file had when it was opened."""
+
+    def __init__(self, source: TextSource) -> None:
+        self.source = source
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        source = self.source
+        size = source.left if size is None or size < 0 else min(size, source.left)
+        part = source.file.read(size) or b""
+        source.left -= len(part)
+        return part
+
+
+def _decompressed(source: TextSource, compression: str | None) -> Any:
+    plain = _Bounded(source)
+    if compression is None:
+        return plain
+    import pyarrow as pa
+
+    return pa.CompressedInputStream(pa.PythonFile(plain, mode="r"), compression)
+
+
+def _decoder(encoding: str) -> Any:
+    try:
+        if codecs.lookup(encoding).name == "utf-8":
+            return None
+        return codecs.getincrementaldecoder(encoding)(errors="strict").decode
+    except LookupError:
+        raise InputError(f"expected the name of an encoding like utf-8 or latin-1, got {encoding!r:.40}") from None
+
+
+def _line_end(text: bytearray) -> int:
+    """Where the first line ends, behind its line break; -1 if it does not."""
+    ends = [i for i in (text.find(b"\n"), text.find(b"\r")) if i >= 0]
+    if not ends:
+        return -1
+    first = min(ends)
+    return first + 2 if text[first : first + 2] == b"\r\n" else first + 1
+
+
+def _version(status: os.stat_result) -> tuple[int, int]:
+    return status.st_size, status.st_mtime_ns
