@@ -27,6 +27,7 @@ from remanence.tables.csv import CsvTable
 
 GROUP = 16  # pieces learned between two moments at which the model may be written
 SHARE = 0.5  # of a piece that may look familiar without an error
+SOME, SOME_SHARE = 10, 0.05  # rows, and share of the rows, that are worth a word if they look familiar
 COUNTED = 3  # rows from which on a column 0, 1, 2, … is taken for row numbers
 ROW_NUMBER_NAME = re.compile(r"(.*[_ .-])?(id|idx|index|nr|no|row|rownum|unnamed)([_ :.-]*\d*)", re.IGNORECASE)
 
@@ -90,7 +91,7 @@ class LearnFile:
             raise missing_entries(self.missing, self.read, self.name, self.first_missing)
         self.counts.dropped = self.missing
         self._commit(ended=True)
-        if self.familiar:
+        if self.familiar >= min(SOME, max(SOME_SHARE * self.counts.learned, 2)):
             self.warnings.append(
                 f"{self.familiar:,} rows of {self.name} look like rows learned before, among others that are new; all "
                 f"of them were learned"
