@@ -113,7 +113,7 @@ def test_a_bad_file_among_good_ones_is_named_and_the_good_ones_before_it_are_kep
         (["inspect", "absent"], "no such file"),
         (["inspect", "0.csv"], "no model file"),
         (["predict", "absent", "0.csv", "-o", "o.csv"], "absent"),
-        (["predict", "0.csv", "0.csv"], "--out"),
+        (["predict", "0.csv", "0.csv"], "no model file"),
         (["unlearn", "absent", "0.csv"], "absent"),
         (["merge", "absent", "missing", "-o", "o"], "absent"),
         (["evaluate", "absent", "0.csv"], "absent"),
