@@ -176,7 +176,7 @@ def label_values(column: Any) -> Array:
     if types.is_nested(column.type):
         raise InputError(f"expected labels that are numbers or text, got {column.type}; use a column of single values")
     if types.is_integer(column.type) and not column.null_count:
-        return np.asarray(column.to_numpy(zero_copy_only=False))
+        return np.array(whole_values(column, column.type.to_pandas_dtype()))
     if types.is_integer(column.type) or types.is_floating(column.type):
-        return scalars(column)[0]
+        return np.asarray(scalars(column)[0])
     return np.array(["" if v is None else str(v) for v in column.to_pylist()], dtype=object)

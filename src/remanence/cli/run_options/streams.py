@@ -133,7 +133,7 @@ def _files(asked: Asked) -> list[Path]:
     if len(named) > 1 and not all(named):
         other = asked.names[named.index(False)]
         raise InputError(f"expected several --stream to be files, of which every one is a task, got {other!r}")
-    return expand_paths(asked.names) if all(named) else []
+    return [Path(path) for path in expand_paths(asked.names)] if all(named) else []
 
 
 def _by_classes(asked: Asked, rows: Rows) -> Source:
