@@ -23,6 +23,7 @@ PUBLISHED = {
     "estimators.RandomFeatures",
     "estimators.Replay",
     "evaluation.ErrorMatrix",
+    "evaluation.prequential",
     "certificates.certify",
     "certificates.draw_map",
     *(f"metrics.{name}" for name in METRICS),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         RandomFeatures,
         Replay,
     )
-    from remanence.evaluation import ErrorMatrix, evaluate, metrics
+    from remanence.evaluation import ErrorMatrix, Prequential, evaluate, metrics, prequential
     from remanence.kalman import Kalman
     from remanence.laws import check_method
     from remanence.methods import APA, ICL, LMS, OGD, RLS, LowRankRLS, ORFit, list_methods, min_norm
@@ -53,6 +53,8 @@ _HOMES = {
     "certify": "certificates",
     "ErrorMatrix": "evaluation",
     "evaluate": "evaluation",
+    "Prequential": "evaluation",
+    "prequential": "evaluation",
     "check_method": "laws",
     "load": "store",
     "save": "store",
@@ -93,6 +95,7 @@ __all__ = [
     "NearestMean",
     "NumericalError",
     "ORFit",
+    "Prequential",
     "RandomFeatures",
     "Replay",
     "Task",
@@ -108,6 +111,7 @@ __all__ = [
     "load",
     "metrics",
     "min_norm",
+    "prequential",
     "save",
     "scale",
     "steps",

@@ -4,5 +4,6 @@ from remanence.evaluation import metrics
 from remanence.evaluation.loop import evaluate
 from remanence.evaluation.matrix import ErrorMatrix
 from remanence.evaluation.observers import Observer, TaskStep
+from remanence.evaluation.prequential import Prequential, prequential
 
-__all__ = ["ErrorMatrix", "Observer", "TaskStep", "evaluate", "metrics"]
+__all__ = ["ErrorMatrix", "Observer", "Prequential", "TaskStep", "evaluate", "metrics", "prequential"]
