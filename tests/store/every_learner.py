@@ -101,6 +101,7 @@ LISTED = {
     "classifier, lowrank": lambda: classifier([0, 1, 2], rm.LowRankRLS(2), dtype="float32"),
     "classifier, new": lambda: rm.ContinualClassifier(rm.RLS(2.0), features=rm.RandomFeatures(7)),
     "regressor": lambda: regressor(),
+    "regressor, intervals": lambda: regressor(intervals=True),
     "regressor, two": lambda: regressor(rm.RLS(0.1, 0.99), 2, dtype="float32"),
     "regressor, Kalman": lambda: regressor(rm.Kalman(0.1)),
     "Finetune": lambda: baseline(rm.Finetune(epochs=2)),

@@ -5,12 +5,14 @@ frozen features they do not import scikit-learn, which takes longer than most pr
 column of ones; base.py says what the offset of the features is for.
 """
 
+from statistics import NormalDist
 from typing import Any, Self
 
 import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.estimators.conformal import PastErrors, check_level
 from remanence.estimators.fingerprint import fingerprint, stands_for
 from remanence.estimators.one_value import OneValue
 from remanence.estimators.readouts.solution import READOUTS, Solution, SolutionCache, check_readout, solve_discriminant
@@ -306,7 +308,7 @@ class LinearRegressor(LinearPredictor):
 
     _flat: bool
 
-    def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
+    def predict(self, X: Any, return_std: bool = False, interval: float | None = None) -> Array | tuple[Array, ...]:
         """Predictions for the rows of X.
 
         Parameters
@@ -314,18 +316,48 @@ class LinearRegressor(LinearPredictor):
         X : array (n, d)
         return_std : bool
             Return the predictive standard deviation too, noise included (needs RLS).
+        interval : float, optional
+            Return intervals too that contain this share of the targets, such as 0.9, under drift as well. They come
+            from the errors that the latest rows had before they were learned; where those are too few for the share,
+            from the normal distribution (with RLS), or they are infinite.
 
         Returns
         -------
-        array (n,) or (n, outputs), or a pair of them
+        array (n,) or (n, outputs), or a pair of them with `return_std`, or with `interval` three of them: the
+        predictions, the lower and the upper ends
         """
         now = self._now()
+        if interval is not None and return_std:
+            raise InputError("expected return_std or interval, got both; ask twice")
+        level = None if interval is None else check_level(interval)
         mean = now._scores(X)
-        if not return_std:
-            return mean[:, 0] if now._flat else mean
-        design = now._design(now._check_X(X, reset=False))
-        std = np.sqrt(now._soft("return_std").variance(now.state_, design))
-        return (mean[:, 0], std[:, 0]) if now._flat else (mean, std)
+        found: tuple[Array, ...] = (mean,)
+        if return_std:
+            design = now._design(now._check_X(X, reset=False))
+            found = (mean, np.sqrt(now._soft("return_std").variance(now.state_, design)))
+        elif level is not None:
+            radius = now._radius(level, X)
+            found = (mean, *(np.asarray(mean + sign * radius, mean.dtype) for sign in (-1, 1)))
+        found = tuple(part[:, 0] for part in found) if now._flat else found
+        return found if len(found) > 1 else found[0]
+
+    @quiet
+    def _radius(self, level: float, X: Any) -> Array:
+        """Half the widths of intervals of this level, (1, outputs) or (n, outputs)."""
+        past: PastErrors | None = getattr(self, "errors_", None)
+        if past is None:
+            raise InputError(
+                "expected a regressor that keeps its errors for intervals, got one that does not: set intervals=True "
+                "and learn further rows; return_std=True needs none"
+            )
+        radius = past.radius(level)
+        if radius is not None:
+            return radius[None]
+        method = self._method()
+        if not isinstance(method, SoftMethod):
+            return np.full((1, past.sizes.shape[1]), np.inf)
+        design = self._design(self._check_X(X, reset=False))
+        return np.asarray(NormalDist().inv_cdf(0.5 + level / 2) * np.sqrt(method.variance(self.state_, design)))
 
     @property
     def coef_(self) -> Array:

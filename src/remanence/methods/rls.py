@@ -190,6 +190,17 @@ class RLS(SoftMethod[RLSState | ExactState]):
         noise = t * np.log(2 * np.pi) + log_forget * t * (t + 1) / 2
         return float(-0.5 * (c * (noise + logdet - prior) + self.loss(state)))
 
+    @quiet
+    def left_out(self, state: RLSState | ExactState, X: Any, Y: Any) -> Array:
+        """The error of every learned row X, Y if it had not been learned, (n, c): e/(1 − xᵀΦx); NaN where nothing else
+        determines it."""
+        state = self._additive(state, "left_out")
+        X, Y = check_block(X, Y, state.start)
+        joint = state.joint_root(self._schedule, self.ridge_of(state), keep=False)
+        left = 1 - sums_of_squares(joint.whitened(X))
+        determined = left > len(state.start) * float(np.sqrt(np.finfo(X.dtype).eps))
+        return np.asarray((Y - X @ joint.solve()) / np.where(determined, left, np.nan)[:, None])
+
     def ridge_of(self, state: RLSState | ExactState) -> float:
         """The ridge λ in force: the setting, or with "auto" the one chosen for the rows seen."""
         return state.as_least_squares("ridge_of").ridge_in_force(self._schedule)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from remanence.errors import InputError
-from remanence.store.format.record import Check, External, Lengths, PartValues, Record, no_check
+from remanence.store.format.record import ArraySpec, Check, External, Lengths, PartValues, Record, no_check
 from remanence.store.records.pairs import pair_problem
 
 ESTIMATORS = "remanence.estimators"
@@ -193,13 +193,19 @@ ESTIMATOR_RECORDS = {
     ),
     "ContinualRegressor": Record(
         f"{ESTIMATORS}.regressor",
-        SETTINGS,
+        SETTINGS | {"intervals": "setting"},
         to_parts=_continual_to_parts,
         from_parts=_continual_from_parts,
         learned=CONTINUAL | {"_flat": "bool"},
-        optional=BESIDES,
+        optional=BESIDES | {"errors_": "PastErrors * c"},
+        defaults={"intervals": "auto"},
         check=_continual_check,
         is_root=True,
+    ),
+    "PastErrors": Record(
+        f"{ESTIMATORS}.conformal",
+        {"sizes": "k c", "ranks": "k c", "credit": "number"},
+        spec=lambda past: ArraySpec(past.sizes.shape, past.sizes.dtype),
     ),
     "RandomFeatures": Record(
         f"{ESTIMATORS}.random_features",
