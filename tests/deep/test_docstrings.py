@@ -8,7 +8,7 @@ import pytest
 import remanence as rm
 
 torch = pytest.importorskip("torch")
-PUBLISHED = {"EBP", "EKF", "GradientProjection", "LinearizedRLS", "OGD", "ORFit", "OWM"}
+PUBLISHED = {"EBP", "EKF", "GradientProjection", "LinearizedRLS", "OGD", "ORFit", "OWM", "ScaledProjection"}
 
 
 @pytest.mark.parametrize("name", rm.deep.__all__)

@@ -163,6 +163,7 @@ def online(make):
 DEEP = {
     "deep.GradientProjection": guard(lambda net: rm.deep.GradientProjection(net, {"0": 0.9}, frozen=["2.bias"])),
     "deep.OWM": guard(lambda net: rm.deep.OWM(net, 0.3)),
+    "deep.ScaledProjection": guard(lambda net: rm.deep.ScaledProjection(net, 2.0, 0.99)),
     "deep.OGD": guard(lambda net: rm.deep.OGD(net)),
     "deep.EBP": online(lambda net: rm.deep.EBP(net, ridge=0.5, forget=0.99)),
     "deep.LinearizedRLS": online(lambda net: rm.deep.LinearizedRLS(net, ridge=0.5, layers=["2"])),

@@ -21,7 +21,9 @@ from remanence.deep.guards.gradient_projection import GradientProjection
 from remanence.deep.guards.guard import Guard
 from remanence.deep.guards.ogd import OGD
 from remanence.deep.guards.owm import OWM
+from remanence.deep.guards.planning import Choice
 from remanence.deep.guards.report import GradientReport, GuardReport, LayerReport
+from remanence.deep.guards.scaled_projection import ScaledProjection
 from remanence.deep.nn.heads import MultiHead
 from remanence.deep.online.ebp import EBP
 from remanence.deep.online.ekf import EKF
@@ -35,6 +37,7 @@ __all__ = [
     "EKF",
     "OGD",
     "OWM",
+    "Choice",
     "Editor",
     "Encoder",
     "GradientProjection",
@@ -45,6 +48,7 @@ __all__ = [
     "LinearizedRLS",
     "MultiHead",
     "ORFit",
+    "ScaledProjection",
     "StreamFit",
     "edit_layers",
     "find_value",

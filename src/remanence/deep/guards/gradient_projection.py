@@ -9,7 +9,7 @@ report says how far the outputs drifted.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -64,6 +64,8 @@ class GradientProjection(LayerGuard):
     >>> bool((net(first) - before).abs().max() < 1e-12)
     True
     """
+
+    tuned: ClassVar = ("energy", (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0))
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from remanence.deep.guards.checks.batches import Forward, call_checked, check_batches, first_line
-from remanence.deep.guards.padding import RealPositions, real_positions, without_padding
+from remanence.deep.guards.checks.padding import RealPositions, real_positions, without_padding
 from remanence.deep.guards.parameter_roles import ParameterRoles
 from remanence.deep.guards.projection.buffers import record_buffer_reads
 from remanence.deep.nn.distributed import all_gather, any_process

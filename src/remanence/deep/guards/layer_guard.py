@@ -6,9 +6,10 @@ task runs:   optimizer steps → each matrix keeps the allowed part of its step 
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -31,6 +32,7 @@ from remanence.deep.guards.guard_memory import (
 )
 from remanence.deep.guards.input_recorder import InputRecorder
 from remanence.deep.guards.parameter_roles import ParameterRoles, assign_roles, check_patterns
+from remanence.deep.guards.planning import Choice, Loss, check_budget, gradient_left, model_loss
 from remanence.deep.guards.projection.buffers import FrozenBuffer, changed_outside_message
 from remanence.deep.guards.projection.guarded_steps import StepProjector
 from remanence.deep.guards.projection.layer_projector import LayerProjector
@@ -51,6 +53,8 @@ ByLayer = float | Mapping[str, float]  # one number for all layers, or one per l
 
 class LayerGuard(Guard):
     """Keeps each layer's outputs on the inputs that earlier tasks gave it."""
+
+    tuned: ClassVar[tuple[str, tuple[float, ...]]]  # the setting that `choose` picks, and candidates, loosest first
 
     def __init__(self, model: nn.Module, frozen: Iterable[str] = (), free: Iterable[str] = ()) -> None:
         super().__init__(model)
@@ -168,6 +172,87 @@ class LayerGuard(Guard):
         add_outputs(layer, outputs)
         self._roles = assign_roles(self.model, self._frozen, self._free)
         self._reattach()
+
+    def preview(self, batches: Iterable[Any], loss: Loss = model_loss) -> dict[str, float]:
+        """Return how much of a new task's gradient is left after projection, by layer, before any training.
+
+        Parameters
+        ----------
+        batches : iterable
+            Batches of the new task.
+        loss : callable, optional
+            Called as loss(model, batch); by default dict batches are passed to the model, which returns its loss.
+
+        Returns
+        -------
+        dict of str to float
+            Length of the projected gradient relative to the gradient: 0 cannot learn, 1 is unrestricted.
+        """
+        self._roles = self._current_roles()
+        return gradient_left(self.model, self._roles, self._projectors(self._memory), batches, loss)
+
+    def choose(
+        self,
+        train: Callable[[], Any],
+        old_score: Callable[[], float],
+        *,
+        budget: float = 0.01,
+        new_score: Callable[[], float] | None = None,
+        candidates: Iterable[float] | None = None,
+    ) -> Choice:
+        """Choose the loosest setting that loses at most a share of the old score, by trying.
+
+        The model is trained from its current weights at one candidate after the other, until the old score is within
+        the budget. Afterwards model and optimizer states inside `train` are not used further: the model has the
+        weights it had before, and the guard has the chosen setting for all tasks so far.
+
+        Parameters
+        ----------
+        train : callable
+            Trains the model on the new task inside `protect`, with an optimizer of its own; may be a short run.
+        old_score : callable
+            Returns the score on rows of earlier tasks that were kept aside, larger is better.
+        budget : float
+            Allowed loss: the share of the old score before training.
+        new_score : callable, optional
+            Returns the score on the new task, for the record.
+        candidates : iterable of float, optional
+            Values of energy (`GradientProjection`), damping (`OWM`) or alpha (`ScaledProjection`), loosest first.
+
+        Returns
+        -------
+        Choice
+            The value, and what every candidate gave.
+        """
+        name, default = self.tuned
+        values = tuple(default if candidates is None else candidates)
+        allowed = (1 - check_budget(budget)) * float(old_score())
+        if not values or not self._memory.tasks:
+            raise InputError("expected candidates and an absorbed task to choose by, got none")
+        weights = {n: t.detach().clone() for n, t in self.model.state_dict().items()}
+        before, memory = getattr(self, name), self._memory
+        tried: list[tuple[float, float, float]] = []
+        try:
+            for value in values:
+                self._reprotect(name, value, memory)
+                train()
+                tried.append((value, float(old_score()), float("nan") if new_score is None else float(new_score())))
+                self.model.load_state_dict(weights)
+                if tried[-1][1] >= allowed:
+                    break
+        except BaseException:
+            self.model.load_state_dict(weights)
+            setattr(self, name, before)
+            self._memory = memory
+            raise
+        return Choice(name, tried[-1][0], tried[-1][1] >= allowed, tuple(tried))
+
+    def _reprotect(self, name: str, value: float, memory: GuardMemory) -> None:
+        """Protect the tasks so far anew at another setting, from the inputs that a memory recorded."""
+        setattr(self, name, value)
+        self._memory = GuardMemory()
+        directions = {n: self._directions_to_protect(n, roots) for n, roots in memory.roots.items()}
+        self._memory = replace(memory, directions=directions)
 
     def _for_layers(self, given: ByLayer, name: str, otherwise: float, **limits: Any) -> dict[str, float]:
         """Return a setting by layer name; settings may change between tasks, and layers may be added."""

@@ -9,7 +9,7 @@ goes to zero, ω goes to one and this becomes gradient projection.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -52,6 +52,8 @@ class OWM(LayerGuard):
     >>> bool((net(first) - before).abs().max() < 1e-2)  # a smaller damping moves them less
     True
     """
+
+    tuned: ClassVar = ("damping", (1e4, 1e3, 1e2, 10.0, 1.0, 0.1, 1e-2))
 
     def __init__(
         self, model: nn.Module, damping: ByLayer = 1.0, *, frozen: Iterable[str] = (), free: Iterable[str] = ()

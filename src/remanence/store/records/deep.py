@@ -91,6 +91,7 @@ DEEP_RECORDS = {
     "StoredTensor": Record(__name__, {"numbers": "setting", "kind": "str"}),
     "deep.GradientProjection": _record("guards.gradient_projection"),
     "deep.OWM": _record("guards.owm"),
+    "deep.ScaledProjection": _record("guards.scaled_projection"),
     "deep.OGD": _record("guards.ogd"),
     "deep.EBP": _record("online.ebp"),
     "deep.EKF": _record("online.ekf"),

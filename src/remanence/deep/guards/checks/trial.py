@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from remanence.deep.guards.checks.batches import Forward
-from remanence.deep.guards.padding import real_positions, without_padding
+from remanence.deep.guards.checks.padding import real_positions, without_padding
 from remanence.deep.guards.parameter_roles import ParameterRoles, float_outputs
 from remanence.deep.guards.projection.guarded_steps import StepProjector
 from remanence.deep.nn.eval_mode import eval_mode

@@ -1,6 +1,7 @@
 """Project each optimizer step onto the allowed directions of a layer, in the parameters' dtype and on their device.
 
     D = [W b] U − K,    [W b] ← [W b] − D C             (K2, K3 of protected_directions.py, two thin products)
+    [W b] ← K Uᵀ + [W b] V Vᵀ                           (J1)   the same, thinner if U has more columns than V
 
 A parameter that cannot change (it does not require gradients and has none) is left as it is, and the correction is
 applied to the rest.
@@ -44,6 +45,15 @@ class LayerProjector:
         # a soft projector shortens steps from the current weights; only a hard one keeps the recorded outputs
         soft = directions.strength is not None
         self.outputs = self._working(matrix.values() @ directions.basis if soft else directions.outputs.clone())
+        r = directions.basis.shape[2]
+        self.by_complement = not soft and matrix.groups == 1 and 2 * r > directions.basis.shape[1]
+        if self.by_complement:
+            V = directions.complement
+            fixed = (directions.outputs @ directions.basis.mT)[0]
+            parts = (V[: self.inputs], V[self.inputs :], fixed[:, : self.inputs], fixed[:, self.inputs :])
+            self.free, self.free_on_one, self.fixed, self.fixed_bias = (
+                part.to(self.weight.device, self.dtype).contiguous() for part in parts
+            )
         self.corrections: dict[tuple[bool, bool], Correction] = {}
         self.addresses: tuple[int, int] | None = None
         self.views: tuple[Tensor, Tensor | None] | None = None
@@ -94,6 +104,11 @@ class LayerProjector:
         if correction is None:
             return
         (W, b), direct = self._cached_parts()
+        if self.by_complement and correction.weight is not None and (b is None or correction.bias is not None):
+            self._project_by_complement(W, b)
+            if not direct:
+                self._write(self.matrix, correction, W, b)
+            return
         D = self.outputs.clone() if b is None else torch.addcmul(self.outputs, b, self.on_one, value=-1)
         self.product(D, W, self.basis, beta=-1)  # (K2)
         if correction.left is not None:
@@ -104,6 +119,19 @@ class LayerProjector:
             self.product(b, D, correction.bias, alpha=-1)
         if not direct:
             self._write(self.matrix, correction, W, b)
+
+    def _project_by_complement(self, W: Tensor, b: Tensor | None) -> None:
+        """Keep only what the step changed in free directions, starting from the fixed part (J1)."""
+        E = W @ self.free
+        if b is not None:
+            E.addcmul_(b, self.free_on_one)
+            b.copy_(torch.addmm(self.fixed_bias, E, self.free_on_one.mT))
+        if E.shape[1]:
+            torch.addmm(self.fixed, E, self.free.mT, out=W) if W.is_contiguous() else W.copy_(
+                torch.addmm(self.fixed, E, self.free.mT)
+            )
+        else:
+            W.copy_(self.fixed)
 
     def project_gradient(self) -> None:
         """Remove the forbidden part from the gradients; those of a parametrization are left as they are."""

@@ -13,6 +13,7 @@ for example) and A are their rows of U, C acts on those columns only and must un
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -37,6 +38,12 @@ class ProtectedDirections:
     def ranks(self) -> list[int]:
         """Number of directions of each group."""
         return [int(n) for n in (self.basis.square().sum(1) > 0.5).sum(1)]
+
+    @cached_property
+    def complement(self) -> Tensor:
+        """An orthonormal basis V (in + 1, q) of the directions that a matrix of one group may change in."""
+        Q: Tensor = torch.linalg.qr(self.basis[0], mode="complete")[0]
+        return Q[:, self.basis.shape[2] :]
 
     @property
     def used(self) -> float:

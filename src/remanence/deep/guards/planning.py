@@ -1,0 +1,116 @@
+"""Before training: how much of a new task's gradient a guard leaves, and which setting keeps old accuracy in a budget.
+
+    left = ‖G (I − U ω Uᵀ)‖ / ‖G‖                     (N1)   per layer, G: the gradient of the new task's loss
+
+A setting is chosen by trying: train at each candidate from the loosest to the strictest, from the same weights, until
+the old score is within the budget.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from remanence.deep.guards.checks.batches import check_batches
+from remanence.deep.guards.parameter_roles import ParameterRoles
+from remanence.deep.guards.projection.guarded_steps import StepProjector
+from remanence.errors import InputError
+from remanence.validation import check_number
+
+Loss = Callable[[nn.Module, Any], Tensor]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The setting that `guard.choose` found, and what each one it tried gave.
+
+    Parameters
+    ----------
+    setting : str
+        Name of the setting: energy, damping or alpha.
+    value : float
+        The chosen value; the guard has it now.
+    within : bool
+        Whether the old score stayed within the budget; if not, the strictest candidate was taken.
+    tried : tuple of (value, old score, new score)
+        What each candidate gave, in the order they were tried; the new score is NaN if none was asked for.
+
+    Examples
+    --------
+    >>> import remanence as rm
+    >>> print(rm.deep.Choice("energy", 0.95, True, ((0.8, 0.7, 0.9), (0.95, 0.85, 0.88))))
+    energy 0.95: within the budget
+    energy    old score  new score
+    0.8       0.7000     0.9000
+    0.95      0.8500     0.8800
+    """
+
+    setting: str
+    value: float
+    within: bool
+    tried: tuple[tuple[float, float, float], ...]
+
+    def __str__(self) -> str:
+        verdict = "within the budget" if self.within else "no candidate kept the old score within the budget"
+        lines = [f"{self.setting} {self.value:g}: {verdict}", f"{self.setting:<9} old score  new score"]
+        return "\n".join([*lines, *(f"{v:<9g} {old:<10.4f} {new:.4f}" for v, old, new in self.tried)])
+
+
+def model_loss(model: nn.Module, batch: Any) -> Tensor:
+    """Return the loss that a model computes from a batch with labels, as those of transformers do."""
+    output = model(**batch) if isinstance(batch, dict) else None
+    loss = getattr(output, "loss", None)
+    if not isinstance(loss, Tensor):
+        raise InputError(
+            "expected dict batches with labels for a model that returns its loss, got something else; "
+            "pass loss=lambda model, batch: …"
+        )
+    return loss
+
+
+def gradient_left(
+    model: nn.Module, roles: ParameterRoles, projectors: list[StepProjector], batches: Iterable[Any], loss: Loss
+) -> dict[str, float]:
+    """Return the share of the gradient of each layer and embedding that the projectors leave (N1)."""
+    parameters = [p for p in roles.kept if p.requires_grad]
+    before = [p.grad for p in parameters]
+    total = [torch.zeros_like(p) for p in parameters]
+    seen = 0
+    for batch in check_batches(batches):
+        value = loss(model, batch)
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            raise InputError(f"expected loss to return one number, got {type(value).__name__}")
+        found = torch.autograd.grad(value, parameters, allow_unused=True)
+        total = [t if g is None else t + g for t, g in zip(total, found, strict=True)]
+        seen += 1
+    if not seen:
+        raise InputError("expected at least one batch to preview, got none; was a generator used up?")
+    try:
+        for p, g in zip(parameters, total, strict=True):
+            p.grad = g.clone()
+        with torch.no_grad():
+            for projector in projectors:
+                projector.project_gradient()
+        left = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+    finally:
+        for p, own in zip(parameters, before, strict=True):
+            p.grad = own
+    sizes = {
+        id(p): (float(a.double().square().sum()), float(b.double().square().sum()))
+        for p, a, b in zip(parameters, left, total, strict=True)
+    }
+    owners = {name: matrix.parameters for name, matrix in roles.matrices.items()}
+    owners |= {name: list(table.parameters()) for name, table in roles.tables.items() if name not in owners}
+    return {name: _share([sizes[id(p)] for p in own if id(p) in sizes]) for name, own in owners.items()}
+
+
+def _share(sizes: list[tuple[float, float]]) -> float:
+    whole = sum(total for _, total in sizes)
+    return float((sum(left for left, _ in sizes) / whole) ** 0.5) if whole else 0.0
+
+
+def check_budget(budget: float) -> float:
+    """Return the budget, a share of the old score."""
+    return check_number(budget, "budget", closed=True, high=1.0, hint="0.01 allows a loss of 1 % of the old score")

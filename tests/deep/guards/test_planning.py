@@ -1,0 +1,93 @@
+"""What is left of a new task's gradient, and the setting that keeps old accuracy within a budget."""
+
+import math
+
+import pytest
+
+import remanence as rm
+
+torch = pytest.importorskip("torch")
+nn, optim = torch.nn, torch.optim
+
+
+def loss(model, batch):
+    return (model(batch) - 1).square().mean()
+
+
+def test_preview_is_the_projected_share_of_the_gradient(rows):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 2, bias=False)).double()
+    guard = rm.deep.GradientProjection(net)
+    assert guard.preview([rows(3, 6)], loss) == {"0": pytest.approx(1.0)}
+    x = rows(2, 6)
+    guard.absorb([x])
+    net[0].weight.grad = torch.ones_like(net[0].weight)
+    assert guard.preview([x], loss)["0"] < 1e-12, "a gradient on old inputs alone"
+    new = rows(4, 6, seed=1)
+    left = guard.preview([new[:2], new[2:]], loss)["0"]
+    assert torch.equal(net[0].weight.grad, torch.ones_like(net[0].weight)), "nothing changed"
+    G = sum(torch.autograd.grad(loss(net, part), net[0].weight)[0] for part in (new[:2], new[2:]))
+    U = torch.linalg.svd(x, full_matrices=False).Vh.T
+    assert left == pytest.approx(float((G - G @ U @ U.T).norm() / G.norm()))
+
+
+def test_preview_of_bad_input_raises_an_error(rows, started):
+    _, guard, _, new = started()
+    with pytest.raises(rm.InputError, match="at least one batch"):
+        guard.preview([], loss)
+    with pytest.raises(rm.InputError, match="pass loss="):
+        guard.preview([new])
+    with pytest.raises(rm.InputError, match="one number"):
+        guard.preview([new], lambda model, batch: model(batch))
+
+
+GUARDS = [rm.deep.GradientProjection, rm.deep.OWM, rm.deep.ScaledProjection]
+
+
+@pytest.mark.parametrize("make", GUARDS)
+def test_choose_takes_the_loosest_setting_within_the_budget_and_leaves_the_weights(make, rows, mlp, answers):
+    net = mlp()
+    x, new = rows(60, 10) * torch.logspace(0.5, -1, 10), rows(20, 10, seed=1)
+    target = answers(net, x)
+    guard = make(net)
+    guard.absorb([x])
+    weights = {n: t.clone() for n, t in net.state_dict().items()}
+
+    def train():
+        optimizer = optim.SGD(net.parameters(), lr=0.2)
+        with guard.protect(optimizer):
+            for _ in range(15):
+                optimizer.zero_grad()
+                loss(net, new).backward()
+                optimizer.step()
+
+    def old_score():
+        return 1 - float((answers(net, x) - target).square().mean() / target.square().mean())
+
+    choice = guard.choose(train, old_score, budget=0.05, new_score=lambda: -float(loss(net, new).detach()))
+    assert all(torch.equal(weights[n], t) for n, t in net.state_dict().items())
+    assert choice.setting == guard.tuned[0] and getattr(guard, choice.setting) == choice.value
+    assert all(old < 0.95 for _, old, _ in choice.tried[:-1])
+    assert choice.within == (choice.tried[-1][1] >= 0.95)
+    train()
+    assert old_score() == pytest.approx(choice.tried[-1][1], abs=1e-6)
+    assert guard.report().tasks == 1
+
+
+def test_choose_that_fails_changes_nothing(started):
+    net, guard, _, _ = started()
+    weights = {n: t.clone() for n, t in net.state_dict().items()}
+
+    def train():
+        with torch.no_grad():
+            net[0].weight.add_(1)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        guard.choose(train, lambda: 1.0)
+    assert guard.energy == 1.0
+    assert all(torch.equal(weights[n], t) for n, t in net.state_dict().items())
+    with pytest.raises(rm.InputError, match="budget"):
+        guard.choose(train, lambda: 1.0, budget=-1)
+    choice = rm.deep.Choice("energy", 1.0, False, ((1.0, 0.5, math.nan),))
+    assert "no candidate" in str(choice)
