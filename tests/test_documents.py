@@ -33,6 +33,9 @@ ROOMS = ["kalman", "deep", "streams", "evaluation", "certificates", "store", "re
 def test_code_blocks_run_and_print_what_they_say(path, tmp_path, monkeypatch):
     if "rm.deep" in path.read_text():
         pytest.importorskip("torch")
+    if "import peft" in path.read_text():
+        pytest.importorskip("transformers")
+        pytest.importorskip("peft")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```(python|sh|text)\n(.*?)^```$", path.read_text(), flags=re.DOTALL | re.MULTILINE)
     names: dict[str, object] = {}

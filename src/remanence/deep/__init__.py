@@ -21,7 +21,7 @@ from remanence.deep.guards.gradient_projection import GradientProjection
 from remanence.deep.guards.guard import Guard
 from remanence.deep.guards.ogd import OGD
 from remanence.deep.guards.owm import OWM
-from remanence.deep.guards.planning import Choice
+from remanence.deep.guards.planning import GuardChoice
 from remanence.deep.guards.report import GradientReport, GuardReport, LayerReport
 from remanence.deep.guards.scaled_projection import ScaledProjection
 from remanence.deep.nn.heads import MultiHead
@@ -37,12 +37,12 @@ __all__ = [
     "EKF",
     "OGD",
     "OWM",
-    "Choice",
     "Editor",
     "Encoder",
     "GradientProjection",
     "GradientReport",
     "Guard",
+    "GuardChoice",
     "GuardReport",
     "LayerReport",
     "LinearizedRLS",

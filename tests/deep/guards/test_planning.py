@@ -89,5 +89,5 @@ def test_choose_that_fails_changes_nothing(started):
     assert all(torch.equal(weights[n], t) for n, t in net.state_dict().items())
     with pytest.raises(rm.InputError, match="budget"):
         guard.choose(train, lambda: 1.0, budget=-1)
-    choice = rm.deep.Choice("energy", 1.0, False, ((1.0, 0.5, math.nan),))
+    choice = rm.deep.GuardChoice("energy", 1.0, False, ((1.0, 0.5, math.nan),))
     assert "no candidate" in str(choice)

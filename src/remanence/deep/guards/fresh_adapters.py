@@ -1,6 +1,7 @@
 """Move new low-rank adapters away from the inputs of a task, so that they cannot change its outputs.
 
     B = 0:   A ← A (I − U ω Uᵀ)                     (F1)   U, ω: the protected inputs of A; the product B A stays zero
+    ω = 1:   A ← A ‖A before‖ / ‖A‖                 (F3)   so that the pair learns as fast as it would have
     A U = 0:   (B + ΔB)(A + ΔA) U = 0               (F2)   if A stays away from U (its own projection), whatever B does
 
 So B needs no memory at all. Once B has learned, a pair is protected like any two layers: A keeps its outputs on earlier
@@ -37,6 +38,8 @@ def move_fresh_adapters(
         values = A.values()
         C, _ = kept.correction(slice(None))
         moved = values - (values @ kept.basis) @ C  # (F1)
+        if kept.strength is None and sum(kept.ranks) < kept.basis.shape[0] * kept.basis.shape[1]:
+            moved = moved * (values.norm() / moved.norm().clamp(min=torch.finfo(moved.dtype).tiny))  # (F3)
         outputs = torch.zeros_like(kept.outputs) if kept.strength is None else moved @ kept.basis
         directions = {n: d for n, d in directions.items() if n != up} | {down: replace(kept, outputs=outputs)}
         weight = A.weight_parameter

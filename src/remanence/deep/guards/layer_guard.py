@@ -32,7 +32,7 @@ from remanence.deep.guards.guard_memory import (
 )
 from remanence.deep.guards.input_recorder import InputRecorder
 from remanence.deep.guards.parameter_roles import ParameterRoles, assign_roles, check_patterns
-from remanence.deep.guards.planning import Choice, Loss, check_budget, gradient_left, model_loss
+from remanence.deep.guards.planning import GuardChoice, Loss, check_budget, gradient_left, model_loss
 from remanence.deep.guards.projection.buffers import FrozenBuffer, changed_outside_message
 from remanence.deep.guards.projection.guarded_steps import StepProjector
 from remanence.deep.guards.projection.layer_projector import LayerProjector
@@ -199,7 +199,7 @@ class LayerGuard(Guard):
         budget: float = 0.01,
         new_score: Callable[[], float] | None = None,
         candidates: Iterable[float] | None = None,
-    ) -> Choice:
+    ) -> GuardChoice:
         """Choose the loosest setting that loses at most a share of the old score, by trying.
 
         The model is trained from its current weights at one candidate after the other, until the old score is within
@@ -221,7 +221,7 @@ class LayerGuard(Guard):
 
         Returns
         -------
-        Choice
+        GuardChoice
             The value, and what every candidate gave.
         """
         name, default = self.tuned
@@ -245,7 +245,7 @@ class LayerGuard(Guard):
             setattr(self, name, before)
             self._memory = memory
             raise
-        return Choice(name, tried[-1][0], tried[-1][1] >= allowed, tuple(tried))
+        return GuardChoice(name, tried[-1][0], tried[-1][1] >= allowed, tuple(tried))
 
     def _reprotect(self, name: str, value: float, memory: GuardMemory) -> None:
         """Protect the tasks so far anew at another setting, from the inputs that a memory recorded."""

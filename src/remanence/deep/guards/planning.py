@@ -23,7 +23,7 @@ Loss = Callable[[nn.Module, Any], Tensor]
 
 
 @dataclass(frozen=True)
-class Choice:
+class GuardChoice:
     """The setting that `guard.choose` found, and what each one it tried gave.
 
     Parameters
@@ -40,7 +40,7 @@ class Choice:
     Examples
     --------
     >>> import remanence as rm
-    >>> print(rm.deep.Choice("energy", 0.95, True, ((0.8, 0.7, 0.9), (0.95, 0.85, 0.88))))
+    >>> print(rm.deep.GuardChoice("energy", 0.95, True, ((0.8, 0.7, 0.9), (0.95, 0.85, 0.88))))
     energy 0.95: within the budget
     energy    old score  new score
     0.8       0.7000     0.9000
