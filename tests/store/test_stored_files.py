@@ -17,6 +17,7 @@ from every_learner import DEEP, LISTED, content_of, data, network, taught, use
 
 STORED = Path(__file__).parent / "stored"
 FILES = sorted(path.stem for path in STORED.glob("*.safetensors"))
+AUTOMATIC = ("RLS, auto", "classifier, text")  # ridge="auto"
 
 
 def answers(learner):
@@ -40,7 +41,9 @@ def test_a_stored_file_gives_the_answers_of_its_time(name):
         pytest.importorskip("torch")
     learner = from_bytes((STORED / f"{name}.safetensors").read_bytes(), **outside(name)).learner
     with np.load(STORED / "answers.npz") as stored:
-        if name in stored:
+        if name in AUTOMATIC:  # what is chosen when asked may be chosen better by a later version, from the same rows
+            np.testing.assert_allclose(answers(learner), answers(LISTED[name]()), rtol=1e-9, atol=1e-9)
+        elif name in stored:
             rtol = 1e-4 if "float32" in name or "lowrank" in name or "two" in name else 1e-9
             np.testing.assert_allclose(answers(learner), stored[name], rtol=rtol, atol=rtol)
     use(learner)
