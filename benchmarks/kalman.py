@@ -18,7 +18,7 @@ from benchmarks.timing import measure
 from remanence.arrays import Array
 
 Answer = tuple[Array, Array]  # means (T, d) and covariances (T, d, d)
-GOALS = {"statsmodels": 3.0, "filterpy": 20.0, "pykalman": None, "NumPy loop": None}
+GOALS = {"statsmodels": 8.0, "filterpy": 20.0, "pykalman": None, "NumPy loop": None}
 
 
 def _model(d: int, m: int, seed: int = 0) -> rm.kalman.LinearGaussian:
@@ -127,8 +127,8 @@ def _one_series(effort: Effort, smoothing: bool, d: int, m: int, steps: int, fas
     label = f"kalman-{name}{'-wide' if fastest else ''}"
     rows = [("ours", side, f"{label}-{side.split()[0].lower()}", GOALS[side]) for side in there]
     if fastest:
-        rows = [("ours", quickest, label, 1.0)]
-    rows.append(("varying", quickest, f"{label}-varying", None))
+        rows = [("ours", quickest, label, 2.0)]
+    rows.append(("varying", quickest, f"{label}-varying", 2.0 if fastest else None))
     return tuple(
         Row(
             full,

@@ -228,8 +228,8 @@ def recursive_ls(effort: Effort) -> tuple[Row, ...]:
 
 
 BENCHMARKS: dict[str, Benchmark] = {
-    "rls-16": partial(_rls, features=16, rows=20_000, peer_rows=20_000, bound=10),
-    "rls-64": partial(_rls, features=64, rows=20_000, peer_rows=20_000, bound=15),
+    "rls-16": partial(_rls, features=16, rows=20_000, peer_rows=20_000, bound=35),
+    "rls-64": partial(_rls, features=64, rows=20_000, peer_rows=20_000, bound=20),
     "rls-256": partial(_rls, features=256, rows=20_000, peer_rows=400, bound=100),
     "rls-1024": partial(_rls, features=1024, rows=2_000, peer_rows=12, bound=400),
     # 2000 rows leave the prior in sight, so its factor and that of the data are both kept; a long stream needs one

@@ -93,6 +93,18 @@ def wide(features: int, rows: int, rank: int = 500) -> dict[str, float]:
     return {"peak": float(_resident_peak() or 0), "dropped": dropped, "seconds": seconds}
 
 
+def steps(features: int, count: int) -> dict[str, float]:
+    """In this process: all of its memory at its peak, after a filter over many steps that keeps the last covariance."""
+    rng = np.random.default_rng(0)
+    A = 0.95 * np.linalg.qr(rng.standard_normal((features, features)))[0]
+    eye = np.eye(features)
+    model = rm.kalman.LinearGaussian(
+        A, 0.1 * eye, rng.standard_normal((2, features)), np.eye(2), np.zeros(features), eye
+    )
+    found = rm.kalman.filter(model, rng.standard_normal((count, 2)), keep="last")
+    return {"peak": float(_resident_peak() or 0), "loglik": float(found.loglik)}
+
+
 def _fresh_process(*arguments: object) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.memory", *map(str, arguments)]
     root = Path(__file__).resolve().parent.parent
@@ -120,6 +132,22 @@ def lowrank(effort: Effort) -> tuple[Row, ...]:
     )
 
 
+def kalman_last(effort: Effort) -> tuple[Row, ...]:
+    """All covariances of this many steps would take 1 GB, the means of both kinds take 128 MB."""
+    d, T = effort.features(8), effort.rows(1_000_000, 1000)
+    return (
+        Row(
+            "memory-kalman-last",
+            f'kalman.filter(keep="last"), d = {d}, m = 2, T = {T}: the whole process at its peak',
+            _fresh_process("steps", d, T)["peak"],
+            "300 MB",
+            300e6,
+            Goal("at most", 1),
+            unit="bytes",
+        ),
+    )
+
+
 def donate(effort: Effort) -> tuple[Row, ...]:
     """NumPy reports its allocations to tracemalloc, and LAPACK's work arrays here are NumPy's."""
     d, n = effort.features(2048), effort.rows(2_000, 400)
@@ -141,10 +169,16 @@ def donate(effort: Effort) -> tuple[Row, ...]:
     )
 
 
-BENCHMARKS: dict[str, Benchmark] = {"memory-donate": donate, "memory-lowrank": lowrank}
+BENCHMARKS: dict[str, Benchmark] = {
+    "memory-donate": donate,
+    "memory-lowrank": lowrank,
+    "memory-kalman-last": kalman_last,
+}
 
 if __name__ == "__main__":
     if sys.argv[1] == "wide":
         print(json.dumps(wide(int(sys.argv[2]), int(sys.argv[3]))))
+    elif sys.argv[1] == "steps":
+        print(json.dumps(steps(int(sys.argv[2]), int(sys.argv[3]))))
     else:
         print(json.dumps(measured(int(sys.argv[1]), int(sys.argv[2]))))
