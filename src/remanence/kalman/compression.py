@@ -35,8 +35,10 @@ class Compressed:
 def pays(s: Steps, there: Array) -> bool:
     """Whether compressing is quicker than filtering all rows, and as accurate."""
     m, d = s.X.shape[1:]
+    if m < FEWEST:
+        return False
     shares = shares_rows(s, there)
-    if m < max((PAYS if shares else PAYS_PER_STEP) * d, FEWEST):
+    if m < (PAYS if shares else PAYS_PER_STEP) * d:
         return False
     if s.constant and not shares and m <= MANY and _incomplete(there).mean() < OFTEN:
         return False  # the covariances converge, and rows that differ from step to step would hide it
@@ -51,7 +53,7 @@ def _incomplete(there: Array) -> Array:
 
 def shares_rows(s: Steps, there: Array) -> bool:
     """Whether all steps have the same rows, so that one QR serves all; steps without observations do not matter."""
-    return len(s.X) == len(s.R) == 1 and not _incomplete(there).any()
+    return len(s.X) == len(s.R) == 1 and (bool(there.all()) or not _incomplete(there).any())
 
 
 def compress(s: Steps, Y: Array, there: Array, shared: bool) -> Compressed:
