@@ -74,6 +74,38 @@ class Curves:
 
 
 @dataclass(frozen=True)
+class Scatter:
+    """One point per learner in each panel, on a logarithmic axis; the marked ones stand out."""
+
+    alternative: str  # what the picture shows, in words
+    across: str
+    upwards: str
+    panels: dict[str, dict[str, tuple[float, float]]]  # title: name: (right, up)
+    marked: tuple[str, ...] = ()
+
+    def draw(self, path: Path) -> None:
+        import matplotlib
+        from matplotlib.figure import Figure
+
+        from remanence.report.pictures import INK, MARKERS, PALETTE, STYLE
+
+        names = list(dict.fromkeys(name for points in self.panels.values() for name in points))
+        with matplotlib.rc_context(STYLE):
+            figure = Figure(figsize=(9.4, 3.9), layout="constrained")
+            axes = figure.subplots(1, len(self.panels), squeeze=False)[0]
+            for ax, (title, points) in zip(axes, self.panels.items(), strict=True):
+                for k, name in enumerate(name for name in names if name in points):
+                    edge = {"edgecolors": INK, "linewidths": 1.6} if name in self.marked else {}
+                    look = {"color": PALETTE[k % len(PALETTE)], "marker": MARKERS[k % len(MARKERS)], "s": 70}
+                    ax.scatter(*points[name], label=name if ax is axes[0] else None, **look, **edge)
+                ax.set_title(title)
+                ax.set(xscale="log", xlabel=self.across, ylabel=self.upwards)
+                ax.grid(color="#8c8c8c", alpha=0.3, linewidth=0.8)
+            figure.legend(loc="outside right center")
+            figure.savefig(path, metadata={"Date": None})
+
+
+@dataclass(frozen=True)
 class Card:
     """One experiment and its outcome."""
 
@@ -86,6 +118,11 @@ class Card:
     tables: list[Table]
     claims: list[Claim]
     curves: Curves | None = None
+    scatter: Scatter | None = None
+
+    @property
+    def picture(self) -> Curves | Scatter | None:
+        return self.curves or self.scatter
 
     @property
     def holds(self) -> bool:
@@ -93,7 +130,7 @@ class Card:
 
     def markdown(self, command: str, seconds: float, made_on: str) -> str:
         lines = [f"# {self.title}", "", self.what, ""]
-        lines += [f"![{self.curves.alternative}]({self.name}.svg)", ""] if self.curves else []
+        lines += [f"![{self.picture.alternative}]({self.name}.svg)", ""] if self.picture else []
         lines += [f"- **Data**: {self.data}"]
         lines += [f"- **{name}**: {value}" for name, value in self.settings.items()]
         lines += [f"- **Reference**: {self.reference}", f"- **Command**: `{command}` ({seconds:.0f} s, {made_on})"]
@@ -124,8 +161,8 @@ class Card:
         """Write the Markdown and the figure."""
         path = folder / f"{self.name}.md"
         path.write_text(self.markdown(command, seconds, made_on))
-        if self.curves:
-            self.curves.draw(path.with_suffix(".svg"))
+        if self.picture:
+            self.picture.draw(path.with_suffix(".svg"))
         return path
 
 
@@ -135,8 +172,9 @@ def redraw(path: Path, folder: Path) -> Path:
     command, seconds, made_on = (kept.pop(name) for name in ("command", "seconds", "machine"))
     tables = [Table(table["title"], tuple(table["columns"]), table["rows"]) for table in kept.pop("tables")]
     claims = [Claim(claim["text"], float(claim["measured"]), float(claim["allowed"])) for claim in kept.pop("claims")]
-    curves = kept.pop("curves", None)
-    card = Card(**kept, tables=tables, claims=claims, curves=Curves(**curves) if curves else None)
+    curves, scatter = kept.pop("curves", None), kept.pop("scatter", None)
+    pictures = {"curves": Curves(**curves) if curves else None, "scatter": Scatter(**scatter) if scatter else None}
+    card = Card(**kept, tables=tables, claims=claims, **pictures)
     return card.show(folder, command, seconds, made_on)
 
 
