@@ -17,6 +17,8 @@ import numpy as np
 from remanence.arrays import Array
 
 ROW_KEY = 16  # bytes
+ROWS_AT_ONCE = 2048
+MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Digest(Protocol):
@@ -70,13 +72,14 @@ def row_keys(numbers: Array, texts: Sequence[Array] = ()) -> Array:
     chooses rows to collide. A negative zero is a zero, and labels are compared as text.
     """
     sums = np.zeros((2, len(numbers)), np.uint64)
-    for j in range(numbers.shape[1]):
-        _add_words(sums, (np.asarray(numbers[:, j], np.float64) + 0.0).view(np.uint64), j)
+    for first in range(0, len(numbers), ROWS_AT_ONCE):
+        _add_numbers(sums[:, first : first + ROWS_AT_ONCE], numbers[first : first + ROWS_AT_ONCE])
     for j, column in enumerate(texts):
         values, where = np.unique(column, return_inverse=True)
         digests = [hashlib.blake2b(str(v).encode("utf-8", "surrogatepass"), digest_size=8) for v in values.tolist()]
-        words = np.frombuffer(b"".join(digest.digest() for digest in digests), "<u8")
-        _add_words(sums, words[where.reshape(-1)], -1 - j)
+        words = _mixed(np.frombuffer(b"".join(digest.digest() for digest in digests), "<u8"))
+        for lane in range(2):
+            sums[lane] += (words * np.uint64(_factor(-2 - 2 * j + lane)))[where.reshape(-1)]
     keys = np.ascontiguousarray(_mixed(sums).T)
     return keys.astype("<u8", copy=False).view(f"S{ROW_KEY}").reshape(-1)
 
@@ -92,15 +95,25 @@ def hash_keys(keys: Array) -> str:
     return hash_bytes(np.ascontiguousarray(keys.astype(f"S{ROW_KEY}", copy=False)).tobytes())
 
 
-def _add_words(sums: Array, words: Array, column: int) -> None:
-    mixed = _mixed(words)
-    for lane in range(2):
-        sums[lane] += mixed * np.uint64(_factor(2 * column + lane))
+def _add_numbers(sums: Array, numbers: Array) -> None:
+    """Add the words of some rows of numbers (n, d) to their sums (2, n), in memory that fits into a cache."""
+    real, part = np.empty(len(numbers)), np.empty(len(numbers), np.uint64)
+    words = real.view(np.uint64)
+    for j in range(numbers.shape[1]):
+        np.add(numbers[:, j], 0.0, out=real)
+        np.right_shift(words, np.uint64(32), out=part)
+        np.bitwise_xor(words, part, out=words)
+        np.multiply(words, MIXER, out=words)
+        np.right_shift(words, np.uint64(29), out=part)
+        np.bitwise_xor(words, part, out=words)
+        for lane in range(2):
+            np.multiply(words, np.uint64(_factor(2 * j + lane)), out=part)
+            sums[lane] += part
 
 
 def _mixed(words: Array) -> Array:
     words = words ^ (words >> np.uint64(32))
-    words = words * np.uint64(0x9E3779B97F4A7C15)
+    words = words * MIXER
     return np.asarray(words ^ (words >> np.uint64(29)))
 
 

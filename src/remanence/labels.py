@@ -8,6 +8,7 @@ missing label, as they do among features. Among text only an empty label is miss
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -60,6 +61,7 @@ LabelKind = Literal["integers", "text"]
 LABEL_KINDS = get_args(LabelKind)
 MISSING = {"", "na", "n/a", "nan", "null", "none"}  # how text says that a number is missing, in any case of letters
 MISSING_WORDS = sorted(MISSING - {""})
+FEW = 64  # labels that are parsed one by one
 LARGEST = 2.0**53  # integers up to here are exact as float64
 FRACTION = re.compile(r"([+-]?\d+)\.0*|([+-]?\d+\.\d*?[1-9])0+")
 
@@ -76,6 +78,16 @@ class LabelReader:
 
     def read(self, raw: Array, where: str, first: int) -> tuple[Array, Array]:
         """The labels of a block, (n,), and which are present; see `read_labels`."""
+        if raw.ndim == 1 and raw.dtype.kind in "OU" and len(raw) > FEW:
+            place: dict[Any, int] = {}
+            codes = np.fromiter((place.setdefault(label, len(place)) for label in raw.tolist()), np.intp, len(raw))
+            if len(place) < len(raw) // 4:  # parse every label once; an error is raised by the rows themselves
+                with suppress(InputError):
+                    labels, present = self._read(np.array(list(place), dtype=raw.dtype), where, first)
+                    return labels[codes], present[codes]
+        return self._read(raw, where, first)
+
+    def _read(self, raw: Array, where: str, first: int) -> tuple[Array, Array]:
         if self.decided:
             return read_labels(raw, self.kind, where, first)
         parsed = _parsed(raw)

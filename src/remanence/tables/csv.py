@@ -23,7 +23,7 @@ from remanence.tables.hashing import hash_of_bytes, raise_changed
 from remanence.tables.table import ROWS_AT_ONCE, EmptyTable, Piece, RowBlock, Table, check_unique, stacked
 from remanence.tables.text import LONGEST_LINE, TextSource
 
-BLOCK = 1 << 22  # bytes parsed at once
+BLOCK = 1 << 20  # bytes parsed at once
 SAMPLE = 1 << 16  # bytes in which the dialect is looked for
 MOST_COLUMNS = 200_000
 NULLS = ["".join(letters) for word in MISSING for letters in product(*((c.lower(), c.upper()) for c in word))]
@@ -153,7 +153,7 @@ class CsvPiece(Piece):
         if not beginning:
             return
         kinds = {str(j): pa.string() for j in wanted} | {str(j): pa.float64() for j in numbers}
-        longest = max(map(len, beginning.splitlines()), default=0)
+        longest = max(map(len, beginning[:SAMPLE].splitlines()), default=0)
         try:
             with csv.open_csv(
                 source,

@@ -36,7 +36,7 @@ class TextSource(io.RawIOBase):
         self.opened, self.identity = _version(status), (status.st_dev, status.st_ino, *_version(status))
         self.left = self.opened[0]  # bytes that are still to be read
         self.packed = _decompressed(self, compression_of(path))
-        self.ready, self.tail = bytearray(), bytearray()  # whole lines, and the beginning of the next one
+        self.ready, self.tail = list[bytes](), b""  # parts of whole lines, and the beginning of the next line
         self.quotes, self.ended, self.waiting, self.done = 0, True, False, False
         start = self._raw(CHUNK)
         mark = next((bom for bom in BOMS if start.startswith(bom)), b"")
@@ -51,19 +51,21 @@ class TextSource(io.RawIOBase):
 
     def peek(self, size: int = CHUNK) -> bytes:
         """The next bytes, at most about `size`, which are still to be read."""
-        while len(self.ready) < size and not self.done:
+        while sum(map(len, self.ready)) < size and not self.done:
             self._take(self._raw(CHUNK))
-        return bytes(self.ready[:size])
+        return b"".join(self.ready)[:size]
 
     def read_line(self) -> bytes:
         """The next line that is not blank, with the lines that a quoted line break continues; empty at the end."""
         line = b""
         while True:
-            while (end := _line_end(self.ready)) < 0 and not self.done:
+            while not self.ready and not self.done:
                 self._take(self._raw(CHUNK))
-            end = len(self.ready) if end < 0 else end
-            line += bytes(self.ready[:end])
-            del self.ready[:end]
+            text = self.ready.pop(0) if self.ready else b""
+            end = _line_end(text)
+            end = len(text) if end < 0 else end
+            line += text[:end]
+            self.ready[:0] = [text[end:]] if text[end:] else []
             if len(line) > LONGEST_LINE:
                 self._refuse_line()
             if not end or (line.strip() and not (self.quote and line.count(self.quote) % 2)):
@@ -74,9 +76,12 @@ class TextSource(io.RawIOBase):
         """Some of the next bytes, in whole lines; none at the end."""
         while not self.ready and not self.done:
             self._take(self._raw(CHUNK))
-        size = len(self.ready) if size is None or size < 0 else size
-        part = bytes(self.ready[:size])
-        del self.ready[:size]
+        if not self.ready:
+            return b""
+        part = self.ready.pop(0)
+        if size is not None and 0 <= size < len(part):
+            self.ready.insert(0, part[size:])
+            part = part[:size]
         return part
 
     def _take(self, raw: bytes) -> None:
@@ -85,13 +90,13 @@ class TextSource(io.RawIOBase):
         if not raw:
             self._end(part)
             return
-        last = max(part.rfind(b"\n"), part.rfind(b"\r"))
+        last = part.rfind(b"\n")
+        last = part.rfind(b"\r") if last < 0 else last
         if last < 0:
             self.tail += part
         else:
-            self.ready += self.tail
-            self.ready += memoryview(part)[: last + 1]
-            self.tail = bytearray(memoryview(part)[last + 1 :])
+            self.ready.append(b"".join([self.tail, memoryview(part)[: last + 1]]))
+            self.tail = part[last + 1 :]
         if self.quote:
             self.quotes += part.count(self.quote)
         if len(self.tail) > LONGEST_LINE:
@@ -103,7 +108,7 @@ class TextSource(io.RawIOBase):
         if self.tail.strip():
             self.ended = False
             if self.whole:
-                self.ready += self.tail
+                self.ready.append(self.tail)
             else:
                 self.waiting = True
                 self.quotes -= self.tail.count(self.quote) if self.quote else 0
@@ -165,7 +170,7 @@ def _decoder(encoding: str) -> Any:
         raise InputError(f"expected the name of an encoding like utf-8 or latin-1, got {encoding!r:.40}") from None
 
 
-def _line_end(text: bytearray) -> int:
+def _line_end(text: bytes) -> int:
     """Where the first line ends, behind its line break; -1 if it does not."""
     ends = [i for i in (text.find(b"\n"), text.find(b"\r")) if i >= 0]
     if not ends:
