@@ -1,4 +1,7 @@
-"""Learning from a Parquet file larger than memory may be; 4 GB of rows: `python -m benchmarks.files 1000000 500`."""
+"""Learning from files: Parquet larger than memory may be, and CSV beside Arrow's own reader.
+
+python -m benchmarks.files 1000000 500          4 GB of rows
+"""
 
 import json
 import subprocess
@@ -61,6 +64,48 @@ def learned(path: str, model: str) -> dict[str, float]:
     }
 
 
+def folded(rows: int, features: int, effort: Effort) -> float:
+    """Seconds a row of learning alone, with the rows in memory already."""
+    from remanence.estimators import ContinualClassifier
+
+    X, y = block(0, min(rows, GROUP), features)
+    return measure({"fold": lambda: ContinualClassifier().partial_fit(X, y)}, effort).best("fold", len(X))
+
+
+def csv_rows(effort: Effort) -> tuple[Row, ...]:
+    """What `remanence learn` does with a CSV file, beside Arrow's reader and learning the same rows in memory."""
+    from remanence.estimators import ContinualClassifier
+
+    pa, csv = peer("pyarrow", "data"), peer("pyarrow.csv", "data")
+    rows, features = effort.rows(60_000, 2000), 50
+    X, y = block(0, rows, features)
+    with tempfile.TemporaryDirectory() as folder:
+        path, model = Path(folder) / "rows.csv", Path(folder) / "model.safetensors"
+        csv.write_csv(pa.table({**{f"x{j}": X[:, j] for j in range(features)}, "label": y}), path)
+
+        def ours() -> None:
+            model.unlink(missing_ok=True)
+            assert learned(str(path), str(model))["rows"] == rows
+
+        def theirs() -> None:
+            csv.read_csv(path)
+            ContinualClassifier().partial_fit(X, y)
+
+        found = measure({"learn": ours, "read and fold": theirs}, effort)
+        size = path.stat().st_size
+    return (
+        Row(
+            "files-csv",
+            f"remanence learn, CSV of {rows} rows × {features} columns ({size / 1e6:.3g} MB)",
+            found.best("learn", rows),
+            "pyarrow.csv.read_csv, and learning the same rows in memory",
+            found.best("read and fold", rows),
+            Goal("at most", 1 / 0.7),
+            note="parsing, hashing every row, learning, and writing the model file with its ledger",
+        ),
+    )
+
+
 def _fresh_process(path: Path, model: Path) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.files", "learn", str(path), str(model)]
     root = Path(__file__).resolve().parent.parent
@@ -93,6 +138,7 @@ def measured(rows: int, features: int, effort: Effort) -> dict[str, Any]:
         "model": state,
         "peak of a tenth": before["peak"],
         "bare": bare(rows, features, effort),
+        "fold": folded(rows, features, effort),
     }
 
 
@@ -118,6 +164,15 @@ def as_rows(found: dict[str, Any], features: int) -> tuple[Row, ...]:
             note="reading, hashing and folding, ten classes; a root is not squared and costs more than XᵀX",
         ),
         Row(
+            "files-parquet-fold",
+            what,
+            found["seconds"] / rows,
+            "learning the same rows in memory",
+            found["fold"],
+            Goal("at most", 1.4),
+            note="what reading, hashing and writing add",
+        ),
+        Row(
             "files-parquet-memory",
             f"{what}: the whole process at its peak",
             found["peak"],
@@ -130,7 +185,7 @@ def as_rows(found: dict[str, Any], features: int) -> tuple[Row, ...]:
     )
 
 
-BENCHMARKS: dict[str, Benchmark] = {"files-parquet": parquet}
+BENCHMARKS: dict[str, Benchmark] = {"files-parquet": parquet, "files-csv": csv_rows}
 
 if __name__ == "__main__":
     if sys.argv[1] == "learn":

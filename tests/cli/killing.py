@@ -1,7 +1,7 @@
 """Kill `remanence learn` at random moments, again and again, and look at what is left.
 
-`python killing.py FOLDER KILLS SEED` prints JSON. Everything is imported once and each run is a fork, so that a kill
-costs milliseconds.
+`python killing.py FOLDER KILLS SEED [growing]` prints JSON; with "growing" three files get longer between the kills.
+Everything is imported once and each run is a fork, so that a kill costs milliseconds.
 """
 
 import json
@@ -100,5 +100,47 @@ def run(folder, kills, seed):
     return found
 
 
+def run_growing(folder, kills, seed):
+    """Files that get longer between the kills, mostly up to somewhere inside a line."""
+    rng, paths = random.Random(seed), [folder / f"{k}.csv" for k in range(3)]
+    rows = np.random.default_rng(seed).standard_normal((3, 1500, 5))
+    contents = []
+    for X in rows:
+        lines = [",".join([*map(repr, row), "red" if row[0] > 0 else "blue"]) for row in X.tolist()]
+        contents.append(("\n".join([",".join([*(f"x{j}" for j in range(5)), "kind"]), *lines]) + "\n").encode())
+    whole, model, found = folder / "whole.safetensors", folder / "m.safetensors", {"kills": 0, "rows at a kill": []}
+    for path, content in zip(paths, contents, strict=True):
+        path.write_bytes(content)
+    begun = time.monotonic()
+    assert os.waitpid(started(whole, paths), 0)[1] == 0
+    most = time.monotonic() - begun
+    lengths, count = [len(c) // (kills + 1) + 100 for c in contents], 0
+    while count <= kills:
+        for path, content, length in zip(paths, contents, lengths, strict=True):
+            path.write_bytes(content[:length])
+        child = started(model, paths)
+        if count < kills:
+            time.sleep(rng.uniform(0.2, 1.0) * most)
+            os.kill(child, signal.SIGKILL)
+        status = os.waitpid(child, 0)[1]
+        count += 1
+        if os.WIFSIGNALED(status):
+            found["kills"] += 1
+            if model.exists():
+                now = read(model)
+                assert now.ledger.rows() == now.learner.n_seen_, "ledger and memory are from different moments"
+                found["rows at a kill"].append(now.ledger.rows())
+        else:
+            assert os.waitstatus_to_exitcode(status) == 0
+        steps = [rng.randrange(2 * len(c) // (kills + 1)) for c in contents]
+        lengths = [min(length + step, len(c)) for length, step, c in zip(lengths, steps, contents, strict=True)]
+        lengths = [len(c) for c in contents] if count == kills else lengths
+    ours, once = read(model).learner, read(whole).learner
+    found["rows"], found["expected"] = int(ours.n_seen_), int(once.n_seen_)
+    found["apart"] = float(np.abs(ours.coef_ - once.coef_).max() / np.abs(once.coef_).max())
+    return found
+
+
 if __name__ == "__main__":
-    print(json.dumps(run(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))))
+    kind = run_growing if sys.argv[4:] == ["growing"] else run
+    print(json.dumps(kind(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))))

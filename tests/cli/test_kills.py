@@ -25,3 +25,12 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bits(tmp_path):
     assert found["apart"] == 0.0
     assert any(0 < pieces < 60 for pieces in found["pieces at a kill"]), "no kill fell into the middle of a run"
     assert found["left"] == []
+
+
+def test_files_that_grow_between_kills_are_learned_once(tmp_path):
+    command = [sys.executable, str(Path(__file__).with_name("killing.py")), str(tmp_path), str(KILLS), "7", "growing"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["kills"] >= KILLS // 5 and found["rows"] == found["expected"] == 4500
+    assert found["apart"] < 1e-12
