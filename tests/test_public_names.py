@@ -47,8 +47,10 @@ PUBLIC = [
     "prequential",
     "save",
     "scale",
+    "set_threads",
     "steps",
     "streams",
+    "threads",
 ]
 
 # The settings of each linear method, with their defaults, in order: they may be given by position.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from remanence.laws import check_method
     from remanence.methods import APA, ICL, LMS, OGD, RLS, LowRankRLS, ORFit, list_methods, min_norm
     from remanence.methods import step_sizes as steps
+    from remanence.parallel import set_threads, threads
     from remanence.store import load, save
     from remanence.streams import Task
 
@@ -58,6 +59,8 @@ _HOMES = {
     "check_method": "laws",
     "load": "store",
     "save": "store",
+    "set_threads": "parallel",
+    "threads": "parallel",
     "Task": "streams",
     "FileError": "errors",
     "InputError": "errors",
@@ -114,8 +117,10 @@ __all__ = [
     "prequential",
     "save",
     "scale",
+    "set_threads",
     "steps",
     "streams",
+    "threads",
 ]
 
 

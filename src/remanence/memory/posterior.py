@@ -20,6 +20,7 @@ from remanence.memory.pending_rows import PendingRows, RowBuffer
 from remanence.memory.ridge_solve import solve_with_prior
 from remanence.memory.root import Root
 from remanence.memory.tracking import Tracker, rows_per_call
+from remanence.parallel.forking import unforked
 from remanence.validation import check_result
 
 NARROW = 512  # features up to which a second factor is cheap
@@ -179,7 +180,7 @@ class Posterior:
     def attach_base(self, schedule: WeightSchedule) -> None:
         """Compute the joint root of prior and folded rows, to which pending rows are added, unless it is there."""
         buffer = self.pending.buffer
-        with buffer.lock:
+        with unforked, buffer.lock:  # (in this order: a fork waits for the first, and must not hold the second)
             if buffer.base is None:
                 count = self.count - self.pending.count
                 weight = self.prior_weight(schedule, None, count, self.data)

@@ -19,10 +19,10 @@ from scipy.linalg import get_lapack_funcs  # (here, and not in the function: the
 
 from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
+from remanence.memory.folding import chunk, fold
 from remanence.memory.lost import ROUNDING, after_removal
 from remanence.memory.lost import merged as lost_by_both
 from remanence.memory.triangle import square, triangle
-from remanence.parallel.blas_threads import one_thread
 from remanence.validation import check_count
 
 
@@ -30,16 +30,6 @@ from remanence.validation import check_count
 def lapack(dtype: str) -> tuple[Any, ...]:
     """LAPACK's tpqrt, tpmqrt and trtrs for a dtype character."""
     return tuple(get_lapack_funcs(("tpqrt", "tpmqrt", "trtrs"), dtype=np.dtype(dtype)))
-
-
-def _block(features: int, rows: int) -> int:
-    """Width of LAPACK's inner panels; measured best on narrow, square and tall blocks."""
-    return min(features, 32 if rows > 256 and features >= 256 else 16)
-
-
-def chunk(features: int) -> int:
-    """Rows folded at once: tall enough for matrix speed, small beside the factor when the factor is large."""
-    return 1000 if features < 2048 else max(500, features // 8)  # (powers of two collide in the cache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,31 +69,24 @@ class Root:
 
         `scratch`: X and Y may be overwritten, which saves a copy where they are column-major.
         """
-        root = self if donate else self.copy()
-        factor, target = root.factor, root.target
-        if decay != 1.0:
-            shrink = factor.dtype.type(np.sqrt(decay))
-            factor *= shrink
-            target *= shrink
-        rest = root.rest * decay
-        lost = None if root.lost is None else root.lost * np.sqrt(decay)
-        scale = None if weights is None else np.sqrt(weights)[:, None].astype(factor.dtype)
-        size = chunk(len(factor))
-        if scratch and scale is None and len(X) <= size and X.flags.f_contiguous and Y.flags.f_contiguous:
-            return Root(factor, target, rest + _eliminate(factor, target, X, Y, 0), lost=lost)
-        for i in range(0, len(X), size):
-            part = slice(i, i + size)
-            rows, targets = (column_major(V[part], None if scale is None else scale[part]) for V in (X, Y))
-            rest = rest + _eliminate(factor, target, rows, targets, 0)  # (R2)
+        shrink = float(np.sqrt(decay))
+        rest, lost = self.rest * decay, None if self.lost is None else self.lost * shrink
+        scale = None if weights is None else np.sqrt(weights).astype(self.dtype)
+        factor, target, old = self._begun(donate)
+        spent = scratch and scale is None and len(X) <= chunk(len(factor)) and is_column_major(X, Y)
+        rest = rest + fold(factor, target, X, Y, scale, shrink, old, scratch=spent)  # (R2)
         return Root(factor, target, rest, lost=lost)
 
     def merged(self, other: "Root", donate: bool = False) -> "Root":
         """The root of both sets of rows, from the two factors alone."""
-        root = self if donate else self.copy()
-        theirs = other.copy()
-        rest = _eliminate(root.factor, root.target, theirs.factor, theirs.target, len(root.factor))
-        lost = lost_by_both(root.lost, other.lost)
-        return Root(root.factor, root.target, root.rest + other.rest + rest, lost=lost)
+        factor, target, old = self._begun(donate)
+        rest = fold(factor, target, other.factor, other.target, old=old, triangle=True)
+        return Root(factor, target, self.rest + other.rest + rest, lost=lost_by_both(self.lost, other.lost))
+
+    def _begun(self, donate: bool) -> tuple[Array, Array, tuple[Array, Array] | None]:
+        """Column-major arrays for a result, and what it begins with, unless that is in them already."""
+        old = np.asfortranarray(self.factor), np.asfortranarray(self.target)
+        return (*old, None) if donate else (np.empty_like(old[0]), np.empty_like(old[1]), old)
 
     def with_prior(self, weight: float, start: Array, unpenalized: int = 0) -> "Root":
         """With the prior weight·‖W − start‖² added; the first `unpenalized` features get only the rounding floor."""
@@ -247,6 +230,11 @@ def sums_of_squares(columns: Array) -> Array:
     return np.asarray(np.einsum("ij,ij->j", columns, columns, dtype=np.float64))
 
 
+def is_column_major(*arrays: Array) -> bool:
+    """Whether all of them are."""
+    return all(array.flags.f_contiguous for array in arrays)
+
+
 def column_major(V: Array, scale: Array | None) -> Array:
     """A copy of V, times `scale` if there is one, in the order LAPACK wants."""
     copy = np.empty(V.shape, V.dtype, order="F")
@@ -255,17 +243,6 @@ def column_major(V: Array, scale: Array | None) -> Array:
     else:
         np.multiply(V, scale, out=copy)
     return copy
-
-
-def _eliminate(factor: Array, target: Array, rows: Array, targets: Array, triangle: int) -> Array:
-    """Rotate `rows` into `factor` in place; returns the squared part of `targets` that no weights explain."""
-    tpqrt, tpmqrt, _ = lapack(factor.dtype.char)
-    with one_thread:
-        R, V, T, _ = tpqrt(triangle, _block(len(factor), len(rows)), factor, rows, overwrite_a=1, overwrite_b=1)
-        z, r, _ = tpmqrt(triangle, V, T, target, targets, side="L", trans="T", overwrite_a=1, overwrite_b=1)
-    if R is not factor:  # LAPACK worked on a copy: an array of ours was not column-major
-        factor[:], target[:] = R, z
-    return sums_of_squares(r)
 
 
 def removed(root: Root, X: Array, Y: Array) -> Root:

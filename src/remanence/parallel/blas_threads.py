@@ -49,6 +49,12 @@ class _OneThread:
                     if count != 1:
                         library.set_num_threads(count)
 
+    def allowed(self) -> int:
+        """The number of threads that BLAS is limited to outside of this context, by its user or by threadpoolctl."""
+        with self.lock:
+            counts = self.before if self.inside else [library.get_num_threads() for library in _libraries()]
+        return min(counts, default=1)
+
     def after_fork(self) -> None:
         """In a forked child no other thread is inside, nor holds the lock; the number is put back at the next exit."""
         if self.inside:
