@@ -148,7 +148,7 @@ def test_what_does_not_fit_is_refused(build):
         {"R": R[:3]}, {"R": np.ascontiguousarray(R)}, {"R": frozen}, {"z": np.zeros((3, 1), order="F")},
         {"X": X[:, :3]}, {"X": X.astype(np.float32)}, {"Y": Y[:3]}, {"scale": np.ones(5)}, {"B": B[:, :, :4]},
         {"B": None}, {"D": np.empty((1, 1, 5))}, {"T": np.empty((1, 2, 8, 8))}, {"rest": np.empty((2, 1))},
-        {"chunk": 0}, {"chunk": 4}, {"triangle": True}, {"X": X[:0], "Y": Y[:0]}, {"old_R": X},
+        {"chunk": 0}, {"chunk": 4}, {"triangle": True}, {"X": X[:0], "Y": Y[:0]}, {"old_R": X}, {"R": np.zeros(16)},
     ):  # fmt: skip
         with pytest.raises((TypeError, ValueError)):
             job(**bad)

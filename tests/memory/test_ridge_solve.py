@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from remanence.errors import NumericalError
-from remanence.memory.ridge_solve import TILE, solve_with_prior
+from remanence.memory.ridge_solve import solve_with_prior
 from remanence.memory.root import empty
+
+TILE = 64  # features of a tile where there are many
 
 
 def stacked(X, Y, ridge, start, unpenalized=0):

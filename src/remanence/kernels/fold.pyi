@@ -17,5 +17,6 @@ class Fold:
         rest: Array,
         chunk: int,
         triangle: bool,
+        skipped: int = 0,
     ) -> None: ...
     def work(self) -> None: ...

@@ -22,6 +22,12 @@ def chunk(features: int) -> int:
     return 1000 if features < 2048 else max(500, features // 8)  # (powers of two collide in the cache)
 
 
+def tile(features: int) -> int:
+    """Columns per tile: wide enough for matrix speed, even, and enough tiles for several threads."""
+    count = max(1, round(features / (64 if features >= 192 else 32)))
+    return 8 * -(-features // (8 * count))
+
+
 def fold(
     factor: Array,
     target: Array,
@@ -43,7 +49,7 @@ def fold(
         for own, first in zip((factor, target), old or (factor, target), strict=True):
             np.multiply(first, factor.dtype.type(shrink), out=own)
         return np.zeros(c)
-    size, width = (n if triangle else min(n, chunk(d))), 64 if d >= 512 else 32
+    size, width = n if triangle else min(n, chunk(d)), tile(d)
     slots = 2 if n > size and d < 1024 else 1
     B, D = None, None
     if not scratch:
@@ -57,7 +63,7 @@ def fold(
             taken = X[part], Y[part], None if scale is None else scale[part]
             left = np.empty((-(-len(taken[0]) // size), c))
             job = Fold(factor, target, old_factor, old_target, shrink, *taken, B, D, T, left, size, triangle)
-            pool.run(job.work, _threads(len(taken[0]), d))
+            shared(job, len(taken[0]), d)
             for squares in left:  # one after the other: a sum in another order has other bits
                 rest += squares
             old_factor, old_target, shrink = None, None, 1.0
@@ -70,6 +76,7 @@ def _spread(rows: int) -> int:
     return rows + 8 if rows % 128 == 0 else rows
 
 
-def _threads(rows: int, features: int) -> int:
+def shared(job: Fold, rows: int, features: int) -> None:
+    """Do a job, with as many threads as are allowed and pay; call it in `one_thread` and `unforked`."""
     worth = rows * features * features // WORTH
-    return min(thread_count(), worth) if worth > 1 else 1
+    pool.run(job.work, min(thread_count(), worth) if worth > 1 else 1)

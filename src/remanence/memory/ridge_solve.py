@@ -3,64 +3,69 @@
     minimise over W   ‖R W − z‖² + Σⱼ δⱼ² ‖wⱼ − startⱼ‖²                                                  (S)
 
 `Root.with_prior` builds the joint factor as a square array beside a copy of the data's. Where only the solution is
-wanted, the joint factor is kept as panels of TILE rows that begin at the diagonal, d²/2 numbers in all, and is dropped
-after back substitution. The prior is eliminated panel by panel, TILE rows at a time.
+wanted, the joint factor is kept as tiles of columns that end at the diagonal, d²/2 numbers in all, and is dropped after
+back substitution. The prior is eliminated some rows at a time; its rows before them are zero to the left.
 """
 
 import numpy as np
 
 from remanence.arrays import Array
+from remanence.kernels.fold import Fold
+from remanence.memory.folding import shared, tile
 from remanence.memory.root import Root, check_solution, lapack, prior_diagonal
 from remanence.parallel.blas_threads import one_thread
 from remanence.parallel.forking import unforked
 
-TILE = 64
+ROWS = 2  # tiles of rows of the prior that are eliminated together
 
 
 def solve_with_prior(data: Root, weight: float, start: Array, unpenalized: int = 0) -> Array:
     """The weights `data.with_prior(weight, start, unpenalized).solve()`, up to rounding."""
     with one_thread, unforked:
-        panels = _panels(data)
+        packed, tiles = _packed(data.factor)
+        target = data.target.copy(order="F")
         diagonal = prior_diagonal(weight, len(start), unpenalized, data.rounding_floor(), data.dtype)
-        _eliminate_prior(panels, diagonal, start.astype(data.dtype, copy=False))
-        W = _back_substituted(panels, *data.shape)
+        _eliminate_prior(packed, target, diagonal, start.astype(data.dtype, copy=False))
+        W = _back_substituted(tiles, target)
     check_solution(W)
     return W
 
 
-def _panels(data: Root) -> list[Array]:
-    """[R z] in panels of TILE rows from the diagonal on, each (TILE, d − i + c), column-major."""
-    (d, c), panels = data.shape, []
-    for i in range(0, d, TILE):
-        rows = slice(i, min(i + TILE, d))
-        panel = np.empty((rows.stop - i, d - i + c), data.dtype, order="F")
-        panel[:, : d - i], panel[:, d - i :] = data.factor[rows, i:], data.target[rows]
-        panels.append(panel)
-    return panels
+def _packed(factor: Array) -> tuple[Array, list[Array]]:
+    """A copy of an upper triangular factor without what is below its tiles on the diagonal, and views of its tiles."""
+    d, width = len(factor), tile(len(factor))
+    count = -(-d // width)
+    packed, tiles = np.empty(width * width * count * (count + 1) // 2, factor.dtype), []
+    for j in range(count):
+        first, rows = width * width * j * (j + 1) // 2, (j + 1) * width
+        columns = factor[:rows, j * width : rows]
+        held = packed[first : first + rows * columns.shape[1]].reshape(columns.shape[1], rows)[:, : len(columns)]
+        held[:] = columns.T
+        tiles.append(held.T)  # (rows, columns), column-major
+    return packed, tiles
 
 
-def _eliminate_prior(panels: list[Array], diagonal: Array, start: Array) -> None:
-    """Rotate the rows diag(δ) with targets diag(δ)·start into the panels, in place."""
-    d, c = start.shape
-    tpqrt, tpmqrt, _ = lapack(diagonal.dtype.char)
-    for first, i in enumerate(range(0, d, TILE)):
-        width = min(TILE, d - i)
-        rows = np.zeros((width, d - i + c), diagonal.dtype, order="F")
-        rows[np.arange(width), np.arange(width)] = diagonal[i : i + width]
-        rows[:, d - i :] = diagonal[i : i + width, None] * start[i : i + width]
-        for k, panel in enumerate(panels[first:]):
-            own, rest = len(panel), rows[:, k * TILE :]
-            triangle = width if k == 0 else 0  # rows are triangular until they have met the first panel
-            args = (panel[:, :own], rest[:, :own])
-            _, V, T, _ = tpqrt(triangle, min(own, 16), *args, overwrite_a=1, overwrite_b=1)
-            tpmqrt(triangle, V, T, panel[:, own:], rest[:, own:], side="L", trans="T", overwrite_a=1, overwrite_b=1)
+def _eliminate_prior(packed: Array, target: Array, diagonal: Array, start: Array) -> None:
+    """Rotate the rows diag(δ) with targets diag(δ)·start into a packed factor and its target, in place."""
+    (d, c), width, dtype = start.shape, tile(len(start)), packed.dtype
+    T = np.empty((1, -(-d // width), width, width), dtype)
+    for skipped in range(0, T.shape[1], ROWS):
+        i = skipped * width
+        own = diagonal[i : i + ROWS * width]
+        rows = np.zeros((len(own), d - i), dtype, order="F")
+        np.fill_diagonal(rows, own)
+        targets, left = np.asfortranarray(own[:, None] * start[i : i + len(own)]), np.empty((1, c))
+        place = (packed, target, None, None, 1.0)
+        job = Fold(*place, rows, targets, None, None, None, T[:, skipped:], left, len(own), True, skipped)
+        shared(job, len(own), d - i)
 
 
-def _back_substituted(panels: list[Array], d: int, c: int) -> Array:
-    """W (d, c) from the joint factor and target in the panels."""
-    trtrs, W = lapack(panels[0].dtype.char)[2], np.empty((d, c), panels[0].dtype)
-    for k in range(len(panels) - 1, -1, -1):
-        panel, i = panels[k], k * TILE
-        own = len(panel)
-        W[i : i + own] = trtrs(panel[:, :own], panel[:, d - i :] - panel[:, own : d - i] @ W[i + own :])[0]
+def _back_substituted(tiles: list[Array], target: Array) -> Array:
+    """W (d, c) from the tiles of the joint factor and its target, which is used up."""
+    trtrs, W = lapack(target.dtype.char)[2], np.empty(target.shape, target.dtype)
+    for columns in reversed(tiles):
+        last, width = columns.shape
+        own = slice(last - width, last)
+        W[own] = trtrs(columns[own], target[own])[0]
+        target[: own.start] -= columns[: own.start] @ W[own]
     return W

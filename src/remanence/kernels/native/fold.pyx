@@ -10,6 +10,8 @@ depend neither on the number of threads nor on their speed.
 
 Long blocks are cut into chunks of rows, which follow each other through the tiles. A chunk needs storage of its own for
 rows and T, so that at most `slots` are under way.
+
+Packed: tile j holds only its rows above and at the diagonal, (j + 1) · width of them, half a factor in all.
 """
 
 cimport numpy as cnp
@@ -37,7 +39,9 @@ cdef struct Rows:
 cdef struct Plan:
     Py_ssize_t n, d, c, width, chunk, slots
     Py_ssize_t tiles, all_tiles, chunks  # tiles of features, with those of the targets, and how often
-    Py_ssize_t ld  # numbers from a column of B to the next
+    Py_ssize_t ld, ldz  # numbers from a column of B, of z, to the next
+    Py_ssize_t skipped  # tiles of a packed R that these rows, which are zero there, do not meet
+    bint packed
     bint in_place, triangle
     double shrink
     void *R
@@ -60,7 +64,7 @@ cdef class Fold:
 
     Parameters
     ----------
-    R, z : (d, d) upper triangular and (d, c), column-major; overwritten by the result.
+    R, z : (d, d) upper triangular and (d, c), column-major; overwritten by the result. Packed, R is a vector.
     old_R, old_z : like R and z, or None: the root to begin with, where it is not in R and z. It is read only.
     shrink : a factor for R and z before rows are folded in.
     X, Y : (n, d), (n, c) in any layout; where B and D are None they are column-major and used up.
@@ -68,7 +72,8 @@ cdef class Fold:
     B, D : (slots, d, ld), (slots, c, ld) storage of the chunks, row-major, ld at least the rows of a chunk.
     T : (slots, tiles, width, width) storage.
     rest : (chunks, c) float64; becomes the squares of what is left of the targets.
-    triangle : whether X (d, d) is upper triangular; what is below is not read.
+    triangle : whether X (n, d), n ≤ d, is upper triangular or trapezoidal; what is below is not read.
+    skipped : where R is packed, the tiles before the first column of X.
     """
 
     cdef Plan plan
@@ -82,27 +87,37 @@ cdef class Fold:
     def __init__(
         self, cnp.ndarray R, cnp.ndarray z, cnp.ndarray old_R, cnp.ndarray old_z, double shrink, cnp.ndarray X,
         cnp.ndarray Y, cnp.ndarray scale, cnp.ndarray B, cnp.ndarray D, cnp.ndarray T, cnp.ndarray rest,
-        Py_ssize_t chunk, bint triangle,
+        Py_ssize_t chunk, bint triangle, Py_ssize_t skipped=0,
     ) -> None:
         cdef Plan *p = &self.plan
         cdef int kind = real_type(R)
-        cdef Py_ssize_t n = X.shape[0], d = R.shape[0], c = z.shape[1]
-        if p.done != NULL or T.ndim != 4 or T.shape[0] < 1 or T.shape[3] < 1 or chunk < 1 or n < 1 or d < 1:
-            raise ValueError("expected rows, features, and storage for at least one chunk")
+        if p.done != NULL or X.ndim != 2 or z.ndim != 2 or T.ndim != 4 or T.shape[0] < 1 or T.shape[3] < 1:
+            raise ValueError("expected matrices, and storage for at least one chunk")
+        cdef Py_ssize_t n = X.shape[0], d = X.shape[1], c = z.shape[1], w = T.shape[3], all_of_it
+        if chunk < 1 or n < 1 or d < 1 or skipped < 0:
+            raise ValueError("expected rows and features")
         self.kind, self.held = kind, (R, z, old_R, old_z, X, Y, scale, B, D, T, rest)
         p.n, p.d, p.c, p.width, p.chunk, p.slots = n, d, c, T.shape[3], chunk, T.shape[0]
         p.tiles = (d + p.width - 1) // p.width
         p.all_tiles = p.tiles + (c + p.width - 1) // p.width
         p.chunks = (n + chunk - 1) // chunk
         p.shrink, p.triangle, p.in_place, p.taken = shrink, triangle, B is None, 0
-        p.R, p.z = columns(R, kind, d, d), columns(z, kind, d, c)
+        p.packed, p.skipped, p.ldz = R.ndim == 1, skipped, skipped * w + d
+        p.z = columns(z, kind, p.ldz, c)
+        if p.packed:
+            all_of_it = (p.ldz + w - 1) // w
+            p.R = vector(R, kind, w * w * all_of_it * (all_of_it + 1) // 2)
+        else:
+            p.R = columns(R, kind, d, d)
+        if (p.packed and (old_R is not None or old_z is not None or shrink != 1)) or (skipped and not p.packed):
+            raise ValueError("expected a packed R to begin as it is")
         p.old_R = NULL if old_R is None else columns(old_R, kind, d, d)
         p.old_z = NULL if old_z is None else columns(old_z, kind, d, c)
         p.scale = NULL if scale is None else vector(scale, kind, n)
         p.T = storage(T, kind, p.slots, p.tiles * p.width, p.width)
         p.rest = <double *>matrix(rest, cnp.NPY_DOUBLE, p.chunks, c)
-        if triangle and (n != d or p.chunks != 1):
-            raise ValueError("expected a triangle to be one chunk of as many rows as features")
+        if triangle and (n > d or p.chunks != 1):
+            raise ValueError("expected a triangle to be one chunk of no more rows than features")
         if p.in_place:
             if p.chunks != 1 or scale is not None or D is not None:
                 raise ValueError("expected storage for several chunks, and for rows with a scale")
@@ -169,32 +184,42 @@ cdef void _work(Plan *p, floating *W) noexcept nogil:
         together_wait(&p.over[task], <long>p.all_tiles)
 
 
+cdef inline Py_ssize_t rows_met(Plan *p, Py_ssize_t m, Py_ssize_t columns) noexcept nogil:
+    """Rows of a chunk of m that are not zero in the columns before `columns`."""
+    return min(m, columns) if p.triangle else m
+
+
 cdef void _tile(Plan *p, Py_ssize_t q, Py_ssize_t j, floating *W) noexcept nogil:
     """Chunk q meets tile j."""
-    cdef Py_ssize_t w = p.width, slot = q % p.slots, m = min(p.chunk, p.n - q * p.chunk), k, i, rows, width
+    cdef Py_ssize_t w = p.width, slot = q % p.slots, m = min(p.chunk, p.n - q * p.chunk), k, i, width, ldr = p.d
+    cdef Py_ssize_t all_of_it = j + p.skipped  # the tile, counted from the first of R
     cdef bint features = j < p.tiles
     cdef Py_ssize_t first = (j if features else j - p.tiles) * w
     cdef floating *T = <floating *>p.T + slot * p.tiles * w * w
     cdef floating *V = <floating *>p.B + slot * p.d * p.ld  # all columns of the features
     cdef floating *B = V + first * p.ld  # those of this tile
-    cdef floating *R = <floating *>p.R + first * p.d
+    cdef floating *R = <floating *>p.R
     if q >= p.slots:
         together_wait(&p.over[q - p.slots], <long>p.all_tiles)
     together_wait(&p.done[j], <long>q)
     if features:
         width = min(w, p.d - first)
+        if p.packed:
+            R, ldr = R + w * w * (all_of_it * (all_of_it + 1) // 2) + p.skipped * w, (all_of_it + 1) * w
+        else:
+            R += first * p.d
         if q == 0:
             _begin[floating](p.d, first, width, <floating>p.shrink,
                              NULL if p.old_R == NULL else <floating *>p.old_R + first * p.d, R)
         if not p.in_place:
-            rows = min(m, first + width) if p.triangle else m
-            _copy[floating](p, &p.X, q * p.chunk, rows, first, width, B)
+            _copy[floating](p, &p.X, q * p.chunk, rows_met(p, m, first + width), first, width, B)
         if p.triangle:
-            for k in range(width):
-                memset(B + k * p.ld + first + k + 1, 0, (width - k - 1) * sizeof(floating))
+            for k in range(first, min(first + width, rows_met(p, m, first + width)) - 1):  # below the diagonal
+                memset(B + (k - first) * p.ld + k + 1, 0, (rows_met(p, m, first + width) - k - 1) * sizeof(floating))
     else:
         width = min(w, p.c - first)
-        B, R = <floating *>p.D + slot * p.c * p.ld + first * p.ld, <floating *>p.z + first * p.d
+        ldr = p.ldz
+        B, R = <floating *>p.D + (slot * p.c + first) * p.ld, <floating *>p.z + first * ldr + p.skipped * w
         if q == 0:
             _begin[floating](p.d, p.d, width, <floating>p.shrink,
                              NULL if p.old_z == NULL else <floating *>p.old_z + first * p.d, R)
@@ -202,12 +227,10 @@ cdef void _tile(Plan *p, Py_ssize_t q, Py_ssize_t j, floating *W) noexcept nogil
             _copy[floating](p, &p.Y, q * p.chunk, m, first, width, B)
     for k in range(j if features else p.tiles):
         together_wait(&p.done[k], <long>q + 1)
-        rows = min(m, (k + 1) * w) if p.triangle else m
-        apply_reflections(min(w, p.d - k * w), width, rows, V + k * w * p.ld, p.ld, T + k * w * w, w, R + k * w, p.d,
-                          B, p.ld, W)
+        apply_reflections(min(w, p.d - k * w), width, rows_met(p, m, (k + 1) * w), V + k * w * p.ld, p.ld,
+                          T + k * w * w, w, R + k * w, ldr, B, p.ld, W)
     if features:
-        rows = min(m, first + width) if p.triangle else m
-        factor_panel(width, rows, R + first, p.d, B, p.ld, T + j * w * w, w, W)
+        factor_panel(width, rows_met(p, m, first + width), R + first, ldr, B, p.ld, T + j * w * w, w, W)
     else:
         for i in range(width):
             p.rest[q * p.c + first + i] = _square(m, B + i * p.ld)
