@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import remanence as rm
-from benchmarks.rows import Benchmark, Effort, Goal, Limit, Row, agree
+from benchmarks.rows import Benchmark, Effort, Goal, Limit, NotTheSame, Row, agree
 from benchmarks.timing import measure
 from remanence.arrays import Array
 
@@ -93,4 +93,38 @@ def classifier(effort: Effort) -> tuple[Row, ...]:
     )
 
 
-BENCHMARKS: dict[str, Benchmark] = {"classifier": classifier}
+def two_threads(effort: Effort) -> tuple[Row, ...]:
+    """The same rows and tasks on two threads, in seconds on the wall; both cores should be free."""
+    from threadpoolctl import threadpool_limits
+
+    d, n = effort.features(1280), effort.rows(60_000, 1000)
+    n -= n % TASKS
+    batch = min(1000, n // TASKS)
+    X, y = _features(n, d)
+
+    def ours(count: int) -> Array:
+        with rm.threads(count):
+            return _ours(X, y, batch)
+
+    calls: dict[str, Callable[[], Any]] = {
+        "one": lambda: ours(1),
+        "two": lambda: ours(2),
+        "ridge": lambda: _retrained(X, y, batch),
+    }
+    with threadpool_limits(2):
+        found = measure(calls, effort, on_the_wall=True)
+    if not (found.results["one"] == found.results["two"]).all():
+        raise NotTheSame("expected the same answers from one thread and from two")
+    what = f"ContinualClassifier(RLS()), d = {d}, {CLASSES} classes in {TASKS} tasks, batches of {batch}, two threads"
+
+    def row(name: str, peer: str, title: str, goal: Goal) -> Row:
+        pairs = found.pairs("two", peer, n, n)
+        return Row(name, what, found.best("two", n), title, found.best(peer, n), goal, rounds=pairs)
+
+    return (
+        row("classifier-two-threads", "one", "the same on one thread", Goal("at least", 1.7)),
+        row("classifier-ridge-two-threads", "ridge", "RidgeClassifier retrained, two threads", Goal("at least", 4)),
+    )
+
+
+BENCHMARKS: dict[str, Benchmark] = {"classifier": classifier, "classifier-threads": two_threads}

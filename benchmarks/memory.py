@@ -77,6 +77,31 @@ def measured(features: int, rows: int, outputs: int = 10) -> dict[str, float]:
     return result
 
 
+def asked(features: int, rows: int, outputs: int = 10) -> dict[str, float]:
+    """In this process: what is alive after asking for weights, and the peak of an update between two such questions."""
+    method = rm.RLS()
+    X, Y = linear_rows(rows, features, outputs)
+    small = method.update(method.init(600, outputs), X[:, :600], Y)
+    method.weights(method.update(small, X[:1, :600], Y[:1]))  # everything is loaded by now
+    del small
+    gc.collect()
+    tracemalloc.start()
+    state = method.update(method.init(features, outputs), X, Y, donate=True)
+    gc.collect()
+    size = tracemalloc.get_traced_memory()[0]
+    method.weights(state)
+    gc.collect()
+    alive = tracemalloc.get_traced_memory()[0]
+    tracemalloc.reset_peak()
+    state = method.update(state, X, Y, donate=True)
+    update = tracemalloc.get_traced_memory()[1]
+    tracemalloc.reset_peak()
+    method.predict(state, X[:5])
+    predict = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return {"state": float(size), "alive": float(alive), "update": float(update), "predict": float(predict)}
+
+
 def wide(features: int, rows: int, rank: int = 500) -> dict[str, float]:
     """In this process: all of its memory at its peak, after a low-rank classifier learned very wide features."""
     import time
@@ -169,16 +194,43 @@ def donate(effort: Effort) -> tuple[Row, ...]:
     )
 
 
+def weights(effort: Effort) -> tuple[Row, ...]:
+    """Asking must not keep a second factor alive, nor make the next update take more than without."""
+    d, n = effort.features(2048), effort.rows(2_000, 400)
+    found = _fresh_process("asked", max(d, 601), n)
+    size = found["state"]
+    return (
+        Row(
+            "memory-weights",
+            f"RLS().update(donate=True), d = {d}, {n} rows, weights asked before and after: peak",
+            max(found["update"], found["predict"]),
+            "the state itself",
+            size,
+            Goal("at most", 1.6),
+            Limit("one copy of the state", size),
+            unit="bytes",
+            accuracy={
+                f"states {words}": found[name] / size
+                for name, words in (
+                    ("alive", "alive after weights"),
+                    ("update", "in update"),
+                    ("predict", "in predict"),
+                )
+            },
+        ),
+    )
+
+
 BENCHMARKS: dict[str, Benchmark] = {
     "memory-donate": donate,
+    "memory-weights": weights,
     "memory-lowrank": lowrank,
     "memory-kalman-last": kalman_last,
 }
+CALLS = {"wide": wide, "asked": asked, "steps": steps}
 
 if __name__ == "__main__":
-    if sys.argv[1] == "wide":
-        print(json.dumps(wide(int(sys.argv[2]), int(sys.argv[3]))))
-    elif sys.argv[1] == "steps":
-        print(json.dumps(steps(int(sys.argv[2]), int(sys.argv[3]))))
+    if sys.argv[1] in CALLS:
+        print(json.dumps(CALLS[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3]))))
     else:
         print(json.dumps(measured(int(sys.argv[1]), int(sys.argv[2]))))

@@ -1,8 +1,9 @@
-"""Interleaved measurement: A, B, C, A, B, C, …, the best of each, on one thread.
+"""Interleaved measurement: A, B, C, A, B, C, …, the best of each, on one thread unless said otherwise.
 
 What disturbs the machine for a while then disturbs every side, and the best of several rounds is what each can do.
-Seconds are those of the processor: everything here is one thread that never waits, so on a quiet machine they are the
-seconds on the wall, and on a busy one a long call is not charged for the programs it had to make room for.
+Seconds are those of the processor: one thread never waits, so on a quiet machine they are the seconds on the wall, and
+on a busy one a long call is not charged for the programs it had to make room for. Several threads can only be measured
+on the wall, and on cores that are free.
 """
 
 import gc
@@ -51,12 +52,14 @@ def one_thread() -> Iterator[bool]:
         yield enforced
 
 
-def measure(calls: Mapping[str, Callable[[], Any]], effort: Effort) -> Measured:
+def measure(calls: Mapping[str, Callable[[], Any]], effort: Effort, on_the_wall: bool = False) -> Measured:
     """Time every callable `effort.rounds` times in turn, at least twice, stopping early after `effort.seconds`.
 
-    Each is called once beforehand, to compile and warm up. Refuses to run on more than one thread.
+    Each is called once beforehand, to compile and warm up. Refuses to run on more than one thread unless it measures
+    seconds on the wall.
     """
-    if (found := threads()) > 1:
+    clock = time.perf_counter if on_the_wall else time.process_time
+    if (found := threads()) > 1 and not on_the_wall:
         raise RuntimeError(
             f"expected one thread in every numerical library, got {found}; measure inside `with one_thread():` "
             f"or start with OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1, as `make bench` does"
@@ -71,9 +74,9 @@ def measure(calls: Mapping[str, Callable[[], Any]], effort: Effort) -> Measured:
             if done >= min(2, effort.rounds) and time.perf_counter() - begun > effort.seconds:
                 break
             for name, call in calls.items():
-                start = time.process_time()
+                start = clock()
                 call()
-                seconds[name].append(time.process_time() - start)
+                seconds[name].append(clock() - start)
     finally:
         if collecting:
             gc.enable()
