@@ -48,12 +48,13 @@ def _packed(factor: Array) -> tuple[Array, list[Array]]:
 def _eliminate_prior(packed: Array, target: Array, diagonal: Array, start: Array) -> None:
     """Rotate the rows diag(δ) with targets diag(δ)·start into a packed factor and its target, in place."""
     (d, c), width, dtype = start.shape, tile(len(start)), packed.dtype
-    T = np.empty((1, -(-d // width), width, width), dtype)
+    T, storage = np.empty((1, -(-d // width), width, width), dtype), np.empty(ROWS * width * d, dtype)
     for skipped in range(0, T.shape[1], ROWS):
         i = skipped * width
         own = diagonal[i : i + ROWS * width]
-        rows = np.zeros((len(own), d - i), dtype, order="F")
-        np.fill_diagonal(rows, own)
+        rows = storage[: len(own) * (d - i)].reshape(d - i, len(own)).T
+        rows[:] = 0
+        rows[np.arange(len(own)), np.arange(len(own))] = own
         targets, left = np.asfortranarray(own[:, None] * start[i : i + len(own)]), np.empty((1, c))
         place = (packed, target, None, None, 1.0)
         job = Fold(*place, rows, targets, None, None, None, T[:, skipped:], left, len(own), True, skipped)
