@@ -72,7 +72,7 @@ sanitize: $(VENV)/.dev             ## the tests of the kernels under AddressSani
 	REMANENCE_CFLAGS="-g -O1 -fsanitize=address -fno-omit-frame-pointer" \
 		$(BIN)/python setup.py -q build_ext --force --build-lib build/sanitize --build-temp build/sanitize-objects
 	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
-		PYTHONPATH=$(CURDIR)/build/sanitize $(BIN)/python -m pytest -p no:cacheprovider tests/kernels/test_oracles.py
+		PYTHONPATH=$(CURDIR)/build/sanitize $(BIN)/python -m pytest -p no:cacheprovider tests/kernels/test_oracles.py tests/kernels/test_fold.py
 
 # The lower bounds of pyproject.toml as pins; torch and the tools of development stay as constraints.txt has them.
 MINIMUM := 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
