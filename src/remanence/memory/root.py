@@ -235,16 +235,6 @@ def is_column_major(*arrays: Array) -> bool:
     return all(array.flags.f_contiguous for array in arrays)
 
 
-def column_major(V: Array, scale: Array | None) -> Array:
-    """A copy of V, times `scale` if there is one, in the order LAPACK wants."""
-    copy = np.empty(V.shape, V.dtype, order="F")
-    if scale is None:
-        np.copyto(copy, V)
-    else:
-        np.multiply(V, scale, out=copy)
-    return copy
-
-
 def removed(root: Root, X: Array, Y: Array) -> Root:
     """Without rows that were folded in before; refused when they cannot have been.
 
