@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import remanence as rm
-from remanence.memory import folding
+from remanence.kernels import folding
 
 THREADS = (1, 2, 3, 7)
 SHAPES = {"tall": (5300, 90), "chunks": (3100, 300), "wide": (150, 700), "square": (600, 600), "one row": (1, 640)}

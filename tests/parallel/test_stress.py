@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import remanence as rm
-from remanence.memory import folding
+from remanence.kernels import folding
 
 CASES = [(1, 5, 1), (40, 30, 2), (300, 90, 1), (120, 130, 3), (64, 200, 20), (1100, 60, 2)]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.kernels.fold import Fold
-from remanence.memory.folding import shared, tile
+from remanence.kernels.folding import shared, tile
 from remanence.memory.root import Root, check_solution, lapack, prior_diagonal
 from remanence.parallel.blas_threads import one_thread
 from remanence.parallel.forking import unforked

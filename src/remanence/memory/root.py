@@ -19,7 +19,7 @@ from scipy.linalg import get_lapack_funcs  # (here, and not in the function: the
 
 from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
-from remanence.memory.folding import chunk, fold
+from remanence.kernels.folding import chunk, fold
 from remanence.memory.lost import ROUNDING, after_removal
 from remanence.memory.lost import merged as lost_by_both
 from remanence.memory.triangle import square, triangle

@@ -1,7 +1,7 @@
 """Fold blocks of rows into the triangular factor of a root, on several cores where that pays.
 
 The work is cut into tiles of columns and chunks of rows by the shape of the block alone, so that the result has the
-same bits for any number of threads; kernels/native/fold.pyx has the equations.
+same bits for any number of threads; native/fold.pyx has the equations.
 """
 
 import numpy as np
@@ -39,7 +39,7 @@ def fold(
     triangle: bool = False,
     scratch: bool = False,
 ) -> Array:
-    """Rotate the rows scale · [X Y] into shrink · [factor target], in place; returns ρ of the rows, see root.py.
+    """Rotate the rows scale · [X Y] into shrink · [factor target], in place; returns ρ of the rows, see memory/root.py.
 
     `old` is the factor and the target to begin with, where they are not to be overwritten: then what is in `factor` and
     `target` does not matter. `triangle`: X is upper triangular. `scratch`: X and Y are column-major and may be used up.
