@@ -86,6 +86,7 @@ class Scatter:
     def draw(self, path: Path) -> None:
         import matplotlib
         from matplotlib.figure import Figure
+        from matplotlib.ticker import NullFormatter
 
         from remanence.report.pictures import INK, MARKERS, PALETTE, STYLE
 
@@ -100,6 +101,8 @@ class Scatter:
                     ax.scatter(*points[name], label=name if ax is axes[0] else None, **look, **edge)
                 ax.set_title(title)
                 ax.set(xscale="log", xlabel=self.across, ylabel=self.upwards)
+                ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")  # (no formulas: they are off in STYLE)
+                ax.xaxis.set_minor_formatter(NullFormatter())
                 ax.grid(color="#8c8c8c", alpha=0.3, linewidth=0.8)
             figure.legend(loc="outside right center")
             figure.savefig(path, metadata={"Date": None})

@@ -81,4 +81,4 @@ def test_the_claims_can_fail():
 def test_a_scatter_names_every_learner(tmp_path):
     Scatter("words", "across", "up", {"one": {"a": (0.1, 90.0), "b": (1.0, 91.0)}}, ("a",)).draw(tmp_path / "s.svg")
     svg = (tmp_path / "s.svg").read_text()
-    assert all(f">{text}<" in svg for text in ("a", "b", "one", "across", "up"))
+    assert all(f">{text}<" in svg for text in ("a", "b", "one", "across", "up", "0.1")) and "math" not in svg
