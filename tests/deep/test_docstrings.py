@@ -8,7 +8,19 @@ import pytest
 import remanence as rm
 
 torch = pytest.importorskip("torch")
-PUBLISHED = {"EBP", "EKF", "GradientProjection", "LinearizedRLS", "OGD", "ORFit", "OWM", "ScaledProjection"}
+PUBLISHED = {
+    "EBP",
+    "EKF",
+    "Editor",
+    "edit_layers",
+    "find_value",
+    "GradientProjection",
+    "LinearizedRLS",
+    "OGD",
+    "ORFit",
+    "OWM",
+    "ScaledProjection",
+}
 
 
 @pytest.mark.parametrize("name", rm.deep.__all__)

@@ -10,13 +10,12 @@ inputs, and B its outputs on those of A.
 
 from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from remanence.deep.guards.input_recorder import InputRecorder
 from remanence.deep.guards.projection.protected_directions import ProtectedDirections
-from remanence.memory.root import Root
+from remanence.deep.nn.lowrank_root import with_targets
 
 Directions = dict[str, ProtectedDirections]
 
@@ -45,8 +44,7 @@ def move_fresh_adapters(
         weight = A.weight_parameter
         start[weight] = moved.reshape(weight.shape).to(weight)
         recorder.roots[down] = [
-            Root(root.factor, np.asfortranarray(root.factor @ W.T), np.zeros(len(W)))
-            for root, W in zip(recorder.roots[down], moved.numpy(), strict=True)
+            with_targets(root, W) for root, W in zip(recorder.roots[down], moved.numpy(), strict=True)
         ]
         recorder.roots.pop(up, None)
         recorder.rows.pop(up, None)

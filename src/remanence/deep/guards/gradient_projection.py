@@ -17,7 +17,7 @@ from torch import nn
 
 from remanence.deep.guards.layer_guard import ByLayer, LayerGuard
 from remanence.deep.guards.projection.protected_directions import ProtectedDirections, protect_directions
-from remanence.memory.root import Root
+from remanence.deep.nn.lowrank_root import LayerRoot
 from remanence.memory.subspace import Subspace
 
 
@@ -38,6 +38,11 @@ class GradientProjection(LayerGuard):
         1 protects every direction that earlier inputs use: the outputs on them are kept to rounding. Below 1 it
         protects the fewest directions with this share of each layer's input energy; `report()` says how far outputs
         drifted.
+    memory : "full" or "lowrank"
+        "full" keeps every direction of the inputs of a layer, which needs d² numbers for d inputs; "lowrank" keeps the
+        `rank` strongest, for wide layers. The report names the share of the energy that is kept.
+    rank : int, optional
+        Bound of a "lowrank" memory in each layer (default 256).
     frozen, free : names or patterns of parameters
         `frozen` parameters do not change after the first task; `free` ones are left to the optimizer, unprotected.
 
@@ -72,22 +77,24 @@ class GradientProjection(LayerGuard):
         model: nn.Module,
         energy: ByLayer = 1.0,
         *,
+        memory: str = "full",
+        rank: int | None = None,
         frozen: Iterable[str] = (),
         free: Iterable[str] = (),
     ) -> None:
-        super().__init__(model, frozen, free)
+        super().__init__(model, frozen, free, memory, rank)
         self.energy = energy
         self._energies()
 
     @property
     def settings(self) -> dict[str, Any]:
         energy = dict(self.energy) if isinstance(self.energy, Mapping) else self.energy
-        return {"energy": energy, "frozen": self._frozen, "free": self._free}
+        return {"energy": energy, **self._memory_settings, "frozen": self._frozen, "free": self._free}
 
     def _energies(self) -> dict[str, float]:
         return self._for_layers(self.energy, "energy", 1.0, high=np.nextafter(1.0, 2.0), hint="1 keeps every direction")
 
-    def _directions_to_protect(self, name: str, roots: list[Root]) -> ProtectedDirections:
+    def _directions_to_protect(self, name: str, roots: list[LayerRoot]) -> ProtectedDirections:
         matrix, energy = self._roles.matrices[name], self._energies()[name]
         old = self._memory.directions.get(name)
         # a float32 network reproduces its inputs only to rounding: weaker directions are noise
@@ -101,4 +108,4 @@ class GradientProjection(LayerGuard):
 
     @property
     def _is_exact(self) -> bool:
-        return all(e == 1.0 for e in self._energies().values())
+        return self._rank is None and all(e == 1.0 for e in self._energies().values())

@@ -12,8 +12,8 @@ from remanence.deep.guards.input_recorder import InputRecorder
 from remanence.deep.guards.parameter_roles import ParameterRoles, copy_to_cpu
 from remanence.deep.guards.projection.protected_directions import ProtectedDirections
 from remanence.deep.nn.adapters import scale_moved
+from remanence.deep.nn.lowrank_root import LayerRoot, LowRankRoot, dropped_energy, root_from_arrays
 from remanence.errors import InputError
-from remanence.memory.root import Root
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,9 @@ class GuardMemory:
 
     tasks: int = 0
     directions: dict[str, ProtectedDirections] = field(default_factory=dict)
-    roots: dict[str, list[Root]] = field(default_factory=dict)  # of all inputs so far, with the outputs at the time
+    roots: dict[str, list[LayerRoot]] = field(
+        default_factory=dict
+    )  # of all inputs so far, with the outputs at the time
     rows: dict[str, int] = field(default_factory=dict)
     frozen: dict[str, Tensor] = field(default_factory=dict)
     table_rows: dict[str, Tensor] = field(default_factory=dict)  # rows of an embedding that earlier tasks looked up
@@ -35,7 +37,7 @@ def add_task(old: GuardMemory, recorded: InputRecorder, directions: dict[str, Pr
     roles, roots = recorded.roles, dict(old.roots)
     for name, found in recorded.roots.items():
         mine = old.roots.get(name)
-        roots[name] = found if mine is None else [a.merged(b) for a, b in zip(mine, found, strict=True)]
+        roots[name] = found if mine is None else [a.merged(b) for a, b in zip(mine, found, strict=True)]  # type: ignore[arg-type]
     by_name = {n for n in roles.frozen if n not in roles.norm_of and n not in roles.read}
     called = {n for n, norm in roles.norm_of.items() if recorded.called[norm]} | {
         n for n, read in recorded.read.items() if read
@@ -109,7 +111,7 @@ def grow_outputs(memory: GuardMemory, roles: ParameterRoles, name: str, more: in
     )
 
 
-def drift(roots: list[Root], values: Tensor) -> float:
+def drift(roots: list[LayerRoot], values: Tensor) -> float:
     """Return how far a layer's outputs on everything recorded have changed, relative to the outputs then."""
     moved = size = 0.0
     for root, W in zip(roots, values.numpy(), strict=True):
@@ -128,6 +130,10 @@ def memory_to_state(memory: GuardMemory) -> dict[str, Any]:
         for part in ("factor", "target", "rest"):
             arrays = [np.array(getattr(root, part), order="C") for root in memory.roots[name]]
             layers[name][part] = torch.stack([torch.from_numpy(a) for a in arrays])
+        if any(isinstance(root, LowRankRoot) for root in memory.roots[name]):
+            layers[name]["dropped"] = torch.tensor(
+                [dropped_energy(root) for root in memory.roots[name]], dtype=torch.float64
+            )
     return {
         "tasks": memory.tasks,
         "layers": layers,
@@ -138,10 +144,10 @@ def memory_to_state(memory: GuardMemory) -> dict[str, Any]:
     }
 
 
-def memory_from_state(state: dict[str, Any], roles: ParameterRoles) -> GuardMemory:
+def memory_from_state(state: dict[str, Any], roles: ParameterRoles, rank: int | None = None) -> GuardMemory:
     """Return the memory that `memory_to_state` converted, for a model of the same layers."""
     try:
-        memory = _memory_from_dict(state)
+        memory = _memory_from_dict(state, rank)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise InputError(f"expected what state_dict returned, got a damaged state ({error!r})") from error
     for name, kept in memory.directions.items():
@@ -184,7 +190,7 @@ def check_no_nan(tensors: dict[str, Tensor]) -> None:
             raise InputError(f"expected numbers in the saved values of {name}, got a damaged state with NaN")
 
 
-def _check_layer(name: str, kept: ProtectedDirections, roots: list[Root]) -> None:
+def _check_layer(name: str, kept: ProtectedDirections, roots: list[LayerRoot]) -> None:
     """Raise InputError if the saved memory of a layer has wrong shapes, another dtype or values that are not finite."""
     (g, out, width), r = kept.shape, kept.basis.shape[2]
     parts: dict[str, tuple[Tensor, tuple[int, ...]]] = {"basis": (kept.basis, (g, width, r))}
@@ -192,7 +198,8 @@ def _check_layer(name: str, kept: ProtectedDirections, roots: list[Root]) -> Non
     if kept.strength is not None:
         parts["strength"] = (kept.strength, (g, 1, r))
     for k, root in enumerate(roots):
-        shapes: dict[str, tuple[int, ...]] = {"factor": (width, width), "target": (width, out), "rest": (out,)}
+        rows = root.rank if isinstance(root, LowRankRoot) else width
+        shapes: dict[str, tuple[int, ...]] = {"factor": (rows, width), "target": (rows, out), "rest": (out,)}
         parts |= {f"{part}[{k}]": (torch.from_numpy(getattr(root, part)), shape) for part, shape in shapes.items()}
     for part, (found, shape) in parts.items():
         if tuple(found.shape) != shape or found.dtype != torch.float64 or not bool(found.isfinite().all()):
@@ -202,15 +209,23 @@ def _check_layer(name: str, kept: ProtectedDirections, roots: list[Root]) -> Non
             )
 
 
-def _memory_from_dict(state: dict[str, Any]) -> GuardMemory:
+def _memory_from_dict(state: dict[str, Any], rank: int | None) -> GuardMemory:
     directions, roots, rows = {}, {}, {}
     for name, layer in state["layers"].items():
         strength = layer.get("strength")
         directions[name] = ProtectedDirections(
             layer["basis"].clone(), None if strength is None else strength.clone(), layer["answers"].clone()
         )
-        parts = [layer[part].numpy() for part in ("factor", "target", "rest")]
-        roots[name] = [Root(*(np.array(part[g], order="F") for part in parts)) for g in range(len(layer["basis"]))]
+        factor, target, rest = (layer[part].numpy() for part in ("factor", "target", "rest"))
+        if (rank is not None) != ("dropped" in layer):
+            raise InputError(
+                f"expected the state of a guard with memory={'full' if rank is None else 'lowrank'!r}, got another; "
+                "create the guard with the same memory"
+            )
+        dropped = [0.0] * len(layer["basis"]) if rank is None else layer["dropped"].tolist()
+        roots[name] = [
+            root_from_arrays(factor[g], target[g], rest[g], rank, dropped[g]) for g in range(len(layer["basis"]))
+        ]
         rows[name] = int(layer["rows"])
     copies = [_copies(state[part]) for part in ("held", "table_rows", "table_values")]
     copies.append(_copies(state.get("scales", {})))

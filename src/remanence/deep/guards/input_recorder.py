@@ -23,8 +23,8 @@ from remanence.deep.guards.projection.buffers import record_buffer_reads
 from remanence.deep.nn.distributed import all_gather, any_process
 from remanence.deep.nn.eval_mode import eval_mode
 from remanence.deep.nn.layers import RecordedModule, WeightMatrix
+from remanence.deep.nn.lowrank_root import LayerRoot, dropped_energy, empty_root, root_from_arrays
 from remanence.errors import InputError
-from remanence.memory.root import Root, empty
 
 FOLD_AT_ONCE = 4096  # rows: a convolution has thousands per image
 
@@ -32,9 +32,9 @@ FOLD_AT_ONCE = 4096  # rows: a convolution has thousands per image
 class InputRecorder:
     """Records the inputs of a model's layers, embeddings and norms during a task."""
 
-    def __init__(self, roles: ParameterRoles) -> None:
-        self.roles = roles
-        self.roots: dict[str, list[Root]] = {}
+    def __init__(self, roles: ParameterRoles, rank: int | None = None) -> None:
+        self.roles, self.rank = roles, rank  # rank: bound of each memory, None for all directions
+        self.roots: dict[str, list[LayerRoot]] = {}
         self.rows: dict[str, int] = {}
         self.looked_up = {
             n: torch.zeros(len(m.weight), dtype=torch.bool, device="cpu") for n, m in roles.tables.items()
@@ -121,7 +121,7 @@ class InputRecorder:
     def _fold(self, matrix: WeightMatrix, rows: Tensor) -> None:
         groups, outputs, inputs = matrix.shape
         if matrix.name not in self.roots:
-            self.roots[matrix.name] = [empty(inputs, outputs) for _ in range(groups)]
+            self.roots[matrix.name] = [empty_root(inputs, outputs, self.rank) for _ in range(groups)]
             self.rows[matrix.name] = 0
             self._values[matrix.name] = matrix.values()
         roots, values = self.roots[matrix.name], self._values[matrix.name]
@@ -141,12 +141,12 @@ class InputRecorder:
         """Combine the recordings of all processes of a distributed run, identically in each of them."""
         for name, matrix in self.roles.matrices.items():
             groups, outputs, inputs = matrix.shape
-            mine = self.roots.get(name) or [empty(inputs, outputs) for _ in range(groups)]
+            mine = self.roots.get(name) or [empty_root(inputs, outputs, self.rank) for _ in range(groups)]
             rows = sum(int(count) for count in all_gather(torch.tensor([self.rows.get(name, 0)], device="cpu"), device))
-            arrays = [[root.factor, root.target, root.rest] for root in mine]
+            arrays = [[root.factor, root.target, root.rest, np.array([dropped_energy(root)])] for root in mine]
             found = [[all_gather(torch.from_numpy(np.ascontiguousarray(a)), device) for a in r] for r in arrays]
             if rows:
-                self.rows[name], self.roots[name] = rows, [_merged(group) for group in found]
+                self.rows[name], self.roots[name] = rows, [_merged(group, self.rank) for group in found]
         self.looked_up = {name: any_process(used, device) for name, used in self.looked_up.items()}
         flags = [self.begun, *self.called.values(), *self.read.values()]
         self.begun, *flags = any_process(torch.tensor(flags, device="cpu"), device).tolist()
@@ -184,9 +184,10 @@ def _explain_vmap_errors() -> Iterator[None]:
         ) from error
 
 
-def _merged(group: list[list[Tensor]]) -> Root:
+def _merged(group: list[list[Tensor]], rank: int | None) -> LayerRoot:
     """Merge the factors, targets and rests that each process sent into one root, in rank order."""
-    whole, *others = (Root(*(np.asfortranarray(a.numpy()) for a in parts)) for parts in zip(*group, strict=True))
+    sent = [[part.numpy() for part in parts] for parts in zip(*group, strict=True)]
+    whole, *others = (root_from_arrays(a, z, rest, rank, float(dropped[0])) for a, z, rest, dropped in sent)
     for root in others:
-        whole = whole.merged(root, donate=True)
+        whole = whole.merged(root, donate=True)  # type: ignore[arg-type]  # all are of one kind
     return whole

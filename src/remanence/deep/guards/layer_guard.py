@@ -42,10 +42,11 @@ from remanence.deep.nn.adapters import KeptMagnitude
 from remanence.deep.nn.distributed import all_or_none, broadcast_buffers
 from remanence.deep.nn.eval_mode import frozen_batch_norms
 from remanence.deep.nn.heads import add_outputs
+from remanence.deep.nn.lowrank_root import LayerRoot, LowRankRoot
 from remanence.errors import InputError
-from remanence.memory.root import Root
 from remanence.validation import check_count, check_number
 
+LOW_RANK = 256  # directions a layer
 FULL = 0.9999  # a softly protected layer approaches 1 without reaching it
 
 ByLayer = float | Mapping[str, float]  # one number for all layers, or one per layer name
@@ -56,8 +57,18 @@ class LayerGuard(Guard):
 
     tuned: ClassVar[tuple[str, tuple[float, ...]]]  # the setting that `choose` picks, and candidates, loosest first
 
-    def __init__(self, model: nn.Module, frozen: Iterable[str] = (), free: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        frozen: Iterable[str] = (),
+        free: Iterable[str] = (),
+        memory: str = "full",
+        rank: int | None = None,
+    ) -> None:
         super().__init__(model)
+        if memory not in ("full", "lowrank") or (rank is not None and memory == "full"):
+            raise InputError(f"expected memory 'full', or 'lowrank' with a rank, got {memory!r} with rank {rank!r}")
+        self._rank = None if memory == "full" else check_count(LOW_RANK if rank is None else rank, "rank")
         self._frozen, self._free = (
             check_patterns(self.model, frozen, "frozen"),
             check_patterns(self.model, free, "free"),
@@ -92,7 +103,7 @@ class LayerGuard(Guard):
         device = next(self.model.parameters()).device if self._distributed else None
         if device is not None:
             broadcast_buffers(self.model)
-        recorder = InputRecorder(self._roles)
+        recorder = InputRecorder(self._roles, self._rank)
         with all_or_none(device):
             first = recorder.record(self.model, batches, forward)
         if device is not None:
@@ -142,7 +153,9 @@ class LayerGuard(Guard):
                 layers.append(LayerReport(name, groups * inputs, 0, 0.0, 0, 0.0))
                 continue
             kept, moved = memory.directions[name], drift(memory.roots[name], matrix.values())
-            layers.append(LayerReport(name, groups * inputs, sum(kept.ranks), kept.used, memory.rows[name], moved))
+            shares = [root.kept for root in memory.roots[name] if isinstance(root, LowRankRoot)]
+            counts = (groups * inputs, sum(kept.ranks), kept.used, memory.rows[name])
+            layers.append(LayerReport(name, *counts, moved, min(shares, default=1.0)))
         return GuardReport(type(self).__name__, memory.tasks, tuple(layers))
 
     def grow(self, name: str, outputs: int) -> None:
@@ -254,6 +267,11 @@ class LayerGuard(Guard):
         directions = {n: self._directions_to_protect(n, roots) for n, roots in memory.roots.items()}
         self._memory = replace(memory, directions=directions)
 
+    @property
+    def _memory_settings(self) -> dict[str, Any]:
+        """Settings of a memory of bounded rank; none for a full one, as in files of earlier versions."""
+        return {} if self._rank is None else {"memory": "lowrank", "rank": self._rank}
+
     def _for_layers(self, given: ByLayer, name: str, otherwise: float, **limits: Any) -> dict[str, float]:
         """Return a setting by layer name; settings may change between tasks, and layers may be added."""
         layers = list(self._roles.matrices)
@@ -265,7 +283,7 @@ class LayerGuard(Guard):
         return dict.fromkeys(layers, otherwise) | checked
 
     @abstractmethod
-    def _directions_to_protect(self, name: str, roots: list[Root]) -> ProtectedDirections:
+    def _directions_to_protect(self, name: str, roots: list[LayerRoot]) -> ProtectedDirections:
         """Return the directions of a layer to protect, given the square roots of the new task's inputs."""
 
     @property
@@ -349,7 +367,7 @@ class LayerGuard(Guard):
         """Restore a memory returned by `state_dict`; load the model's own weights separately."""
         roles = assign_roles(self.model, self._frozen, self._free)
         saved = check_saved(state, type(self).__name__)
-        memory = memory_from_state(saved, roles)
+        memory = memory_from_state(saved, roles, self._rank)
         check_complete(saved)
         self._roles, self._memory = roles, memory
         self._reattach()

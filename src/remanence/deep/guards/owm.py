@@ -17,7 +17,7 @@ from torch import nn
 
 from remanence.deep.guards.layer_guard import ByLayer, LayerGuard
 from remanence.deep.guards.projection.protected_directions import ProtectedDirections, protect_directions
-from remanence.memory.root import Root
+from remanence.deep.nn.lowrank_root import LayerRoot
 
 
 class OWM(LayerGuard):
@@ -30,6 +30,11 @@ class OWM(LayerGuard):
     damping : float, or dict of layer name to float (1 for layers it does not name)
         α: directions whose summed squared inputs are well below α are nearly unrestricted, those well above nearly
         fixed. It has the units of those sums, which grow with the rows absorbed; tune it on validation data.
+    memory : "full" or "lowrank"
+        "full" keeps every direction of the inputs of a layer, which needs d² numbers for d inputs; "lowrank" keeps the
+        `rank` strongest, for wide layers. The report names the share of the energy that is kept.
+    rank : int, optional
+        Bound of a "lowrank" memory in each layer (default 256).
     frozen, free : names or patterns of parameters
         As for `GradientProjection`.
 
@@ -56,27 +61,34 @@ class OWM(LayerGuard):
     tuned: ClassVar = ("damping", (1e4, 1e3, 1e2, 10.0, 1.0, 0.1, 1e-2))
 
     def __init__(
-        self, model: nn.Module, damping: ByLayer = 1.0, *, frozen: Iterable[str] = (), free: Iterable[str] = ()
+        self,
+        model: nn.Module,
+        damping: ByLayer = 1.0,
+        *,
+        memory: str = "full",
+        rank: int | None = None,
+        frozen: Iterable[str] = (),
+        free: Iterable[str] = (),
     ) -> None:
-        super().__init__(model, frozen, free)
+        super().__init__(model, frozen, free, memory, rank)
         self.damping = damping
         self._dampings()
 
     @property
     def settings(self) -> dict[str, Any]:
         damping = dict(self.damping) if isinstance(self.damping, Mapping) else self.damping
-        return {"damping": damping, "frozen": self._frozen, "free": self._free}
+        return {"damping": damping, **self._memory_settings, "frozen": self._frozen, "free": self._free}
 
     def _dampings(self) -> dict[str, float]:
         return self._for_layers(self.damping, "damping", 1.0, hint="a small one is close to GradientProjection")
 
-    def _directions_to_protect(self, name: str, roots: list[Root]) -> ProtectedDirections:
+    def _directions_to_protect(self, name: str, roots: list[LayerRoot]) -> ProtectedDirections:
         matrix, damping = self._roles.matrices[name], self._dampings()[name]
         old = self._memory.roots.get(name)
         bases, strengths = [], []
         for g, root in enumerate(roots):
             whole = root if old is None else old[g].merged(root)
-            _, s, Vt = np.linalg.svd(whole.factor)
+            _, s, Vt = np.linalg.svd(whole.factor, full_matrices=False)
             omega = s**2 / (s**2 + damping)  # (W1)
             # weaker directions are rounding errors of the factorization and need no protection
             kept = s > 64 * np.finfo(float).eps * s[0]

@@ -21,6 +21,8 @@ class LayerReport:
         Input rows absorbed.
     drift : float
         Root mean square change of the layer's outputs on everything absorbed, relative to the outputs.
+    kept : float
+        Share of the inputs' energy in the memory: 1, or less for memory="lowrank".
 
     Examples
     --------
@@ -35,6 +37,7 @@ class LayerReport:
     used: float
     rows: int
     drift: float
+    kept: float = 1.0
 
     @property
     def capacity(self) -> float:

@@ -18,7 +18,7 @@ from torch import nn
 
 from remanence.deep.guards.layer_guard import ByLayer, LayerGuard
 from remanence.deep.guards.projection.protected_directions import ProtectedDirections, protect_directions
-from remanence.memory.root import Root
+from remanence.deep.nn.lowrank_root import LayerRoot
 from remanence.memory.subspace import Subspace
 from remanence.validation import check_number
 
@@ -34,6 +34,11 @@ class ScaledProjection(LayerGuard):
         α: how quickly importance approaches 1 as a direction carries more of the inputs; larger protects more.
     energy : float
         Share of each layer's input energy that the directions cover; the rest is unrestricted.
+    memory : "full" or "lowrank"
+        "full" keeps every direction of the inputs of a layer, which needs d² numbers for d inputs; "lowrank" keeps the
+        `rank` strongest, for wide layers. The report names the share of the energy that is kept.
+    rank : int, optional
+        Bound of a "lowrank" memory in each layer (default 256).
     frozen, free : names or patterns of parameters
         As for `GradientProjection`.
 
@@ -59,10 +64,12 @@ class ScaledProjection(LayerGuard):
         alpha: ByLayer = 10.0,
         energy: float = 1.0,
         *,
+        memory: str = "full",
+        rank: int | None = None,
         frozen: Iterable[str] = (),
         free: Iterable[str] = (),
     ) -> None:
-        super().__init__(model, frozen, free)
+        super().__init__(model, frozen, free, memory, rank)
         self.alpha = alpha
         self.energy = check_number(
             energy, "energy", high=np.nextafter(1.0, 2.0), hint="1 covers every direction that inputs use"
@@ -72,12 +79,18 @@ class ScaledProjection(LayerGuard):
     @property
     def settings(self) -> dict[str, Any]:
         alpha = dict(self.alpha) if isinstance(self.alpha, Mapping) else self.alpha
-        return {"alpha": alpha, "energy": self.energy, "frozen": self._frozen, "free": self._free}
+        return {
+            "alpha": alpha,
+            "energy": self.energy,
+            **self._memory_settings,
+            "frozen": self._frozen,
+            "free": self._free,
+        }
 
     def _alphas(self) -> dict[str, float]:
         return self._for_layers(self.alpha, "alpha", 10.0, closed=True, hint="0 protects by size, 1000 nearly all")
 
-    def _directions_to_protect(self, name: str, roots: list[Root]) -> ProtectedDirections:
+    def _directions_to_protect(self, name: str, roots: list[LayerRoot]) -> ProtectedDirections:
         matrix, alpha = self._roles.matrices[name], self._alphas()[name]
         old = self._memory.directions.get(name)
         tolerance = 16 * float(torch.finfo(matrix.weight.dtype).eps)

@@ -1,0 +1,65 @@
+"""A memory of bounded rank: the full one while it suffices, the strongest directions and their share beyond that."""
+
+import pytest
+
+import remanence as rm
+
+torch = pytest.importorskip("torch")
+nn, optim = torch.nn, torch.optim
+GUARDS = [rm.deep.GradientProjection, rm.deep.OWM, rm.deep.ScaledProjection]
+
+
+def test_a_sufficient_rank_is_as_good_as_a_full_memory(mlp, rows, learn, moved, answers):
+    net, old = mlp(), []
+    guard, optimizer = rm.deep.GradientProjection(net, memory="lowrank", rank=20), None
+    for task in range(3):
+        x = rows(3, 10, seed=task)
+        report = guard.absorb([x[:2], x[2:]])
+        old.append((x, answers(net, x)))
+        optimizer = optim.AdamW(net.parameters(), lr=1e-2)
+        losses = learn(net, guard, rows(3, 10, seed=50 + task), optimizer)
+        assert losses[-1] < losses[0]
+        assert moved(net, old) < 1e-10
+    assert all(layer.kept > 1 - 1e-12 and layer.drift < 1e-6 for layer in report.layers)
+
+
+@pytest.mark.parametrize("make", GUARDS)
+def test_beyond_the_rank_the_strongest_directions_are_kept(make, rows):
+    torch.manual_seed(0)
+    net, X = nn.Sequential(nn.Linear(30, 2, bias=False)).double(), rows(600, 30) * torch.logspace(0, -2, 30)
+    guard = make(net, memory="lowrank", rank=8)
+    report = guard.absorb([X[:300], X[300:]])
+    (layer,) = report.layers
+    energies = torch.linalg.svdvals(X).square()
+    share = float(energies[:8].sum() / energies.sum())
+    assert layer.rank <= 8
+    assert share - 0.02 < layer.kept <= share + 1e-9
+    kept = guard._memory.directions["0"].basis[0]
+    leading = torch.linalg.svd(X, full_matrices=False).Vh[:4].T
+    assert float((leading - kept @ (kept.T @ leading)).norm()) < 0.2
+
+
+@pytest.mark.parametrize("make", GUARDS)
+def test_saved_and_loaded(make, mlp, rows, tmp_path):
+    net = mlp()
+    guard = make(net, memory="lowrank", rank=5)
+    guard.absorb([rows(20, 10)])
+    rm.save(guard, tmp_path / "guard")
+    again = rm.load(tmp_path / "guard", model=net)
+    assert again.settings == guard.settings
+    assert [layer.kept for layer in again.report().layers] == pytest.approx(
+        [layer.kept for layer in guard.report().layers]
+    )
+    again.absorb([rows(4, 10, seed=1)])
+    with pytest.raises(rm.InputError, match="memory='full'"):
+        make(net).load_state_dict(guard.state_dict())
+    full = make(net)
+    full.absorb([rows(3, 10)])
+    with pytest.raises(rm.InputError, match="memory='lowrank'"):
+        make(net, memory="lowrank").load_state_dict(full.state_dict())
+
+
+@pytest.mark.parametrize("options", [{"memory": "small"}, {"rank": 4}, {"memory": "lowrank", "rank": 0}])
+def test_bad_settings_raise_an_error(options, mlp):
+    with pytest.raises(rm.InputError):
+        rm.deep.GradientProjection(mlp(), **options)
