@@ -72,7 +72,7 @@ def learn(
     ] = None,
     column: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME:KIND", help="What a column is, like price:number; repeatable."),
+        typer.Option(metavar="NAME:KIND", help="What a column is: number or ignored; repeatable."),
     ] = None,
     drop_nan: DropMissing = False,
     given: Format = None,

@@ -12,7 +12,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.tables.table import Piece, RowBlock, Table, stacked
+from remanence.tables.table import Piece, RowBlock, Table, and_others, stacked
 
 
 class ArrowTable(Table):
@@ -33,13 +33,15 @@ class ArrowTable(Table):
         earlier = {f"{name}.{i}": (name, i) for name, width in vectors.items() for i in range(width)}
         self.sources = {**earlier, **dict(pairs)}
 
-    def check_numeric(self, name: str) -> None:
-        """Raise an InputError for a column that is not of numbers."""
-        found = self.types[self.sources[name][0]]
-        if not is_vector(found) and not is_numeric(found):
+    def check_numeric(self, names: Sequence[str]) -> None:
+        """Raise an InputError for columns that are not of numbers; all of them are named."""
+        kinds = {name: self.types[self.sources[name][0]] for name in names}
+        others = {name: kind for name, kind in kinds.items() if not is_vector(kind) and not is_numeric(kind)}
+        if others:
+            name, kind = next(iter(others.items()))
             raise InputError(
-                f"expected numbers in column {name!r} of {self.path.name}, got {found}; encode them as numbers, "
-                f"or ignore the column",
+                f"expected numbers in column {name!r} of {self.path.name}, got {kind}; encode them as numbers, "
+                f"or ignore the column{and_others(list(others)[1:])}",
                 arguments=("ignored",),
             )
 
@@ -55,8 +57,7 @@ class ArrowPiece(Piece):
 
     def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[RowBlock]:
         self.table.require([*columns, *labels])
-        for name in columns:
-            self.table.check_numeric(name)
+        self.table.check_numeric(columns)
         needed = [self.table.sources[c][0] for c in (*columns, *labels)]
         wanted = list(dict.fromkeys([*needed, *(self.table.types if originals else ())]))
         first = 0

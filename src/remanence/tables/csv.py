@@ -20,7 +20,7 @@ from remanence.labels import MISSING
 from remanence.tables.arrow import doubles, whole_values
 from remanence.tables.dialect import Dialect
 from remanence.tables.hashing import hash_of_bytes, raise_changed
-from remanence.tables.table import ROWS_AT_ONCE, EmptyTable, Piece, RowBlock, Table, check_unique, stacked
+from remanence.tables.table import ROWS_AT_ONCE, EmptyTable, Piece, RowBlock, Table, and_others, check_unique, stacked
 from remanence.tables.text import LONGEST_LINE, TextSource
 
 BLOCK = 1 << 20  # bytes parsed at once
@@ -211,19 +211,28 @@ class CsvPiece(Piece):
             if str(column.type) != "string":
                 X[j] = doubles(column)
                 continue
-            for i, cell in enumerate(column.to_pylist()):
-                X[j, i] = self._number(cell, columns[j], first + i)
+            texts = column.to_pylist()
+            for i, cell in enumerate(texts):
+                number = self._number(cell)
+                if number is None:
+                    raise self._no_number(cell, columns, cells, j, first + i)
+                X[j, i] = number
         return X.T
 
-    def _number(self, cell: str, column: str, row: int) -> float:
+    def _number(self, cell: str) -> float | None:
+        """The number that a cell stands for, NaN for a missing one; None if it is none."""
         text = cell if self.table.dialect.decimal == "." else _with_point(cell)
         if cell.strip().lower() in MISSING:
             return float("nan")
-        if _is_number(text):
-            return float(text)
-        raise InputError(
-            f"expected a number in column {column!r}, row {row + 1} of {self.name}, got {cell!r:.60}; encode text as "
-            f"numbers, or ignore the column {column!r}",
+        return float(text) if _is_number(text) else None
+
+    def _no_number(self, cell: str, columns: Sequence[str], cells: Sequence[Any], j: int, row: int) -> InputError:
+        """The error for a cell that is no number, which also names the columns behind it that have such cells."""
+        behind = zip(columns[j + 1 :], cells[j + 1 :], strict=True)
+        others = [name for name, texts in behind if any(self._number(text) is None for text in texts.to_pylist())]
+        return InputError(
+            f"expected a number in column {columns[j]!r}, row {row + 1} of {self.name}, got {cell!r:.60}; encode text "
+            f"as numbers, or ignore the column {columns[j]!r}{and_others(others)}",
             arguments=("ignored",),
         )
 

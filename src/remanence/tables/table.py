@@ -164,6 +164,14 @@ def check_signature(name: str, expected: str, start: bytes) -> None:
         raise InputError(f"{name} is not what its name says: it holds {DESCRIPTIONS[found]}; rename or convert it")
 
 
+def and_others(names: Sequence[str]) -> str:
+    """The end of a message about a column that others share."""
+    if not names:
+        return ""
+    few = ", ".join(map(repr, names[:8])) + (" …" if len(names) > 8 else "")
+    return f"; the same is true of {few}"
+
+
 def _close(missing: Sequence[str], columns: Sequence[str]) -> str:
     close = get_close_matches(missing[0], columns, n=1)
     return f"did you mean {close[0]!r}? " if close else ""

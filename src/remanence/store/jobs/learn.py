@@ -26,6 +26,8 @@ from remanence.tables.paths import STANDARD_INPUT, local_file
 
 __all__ = ["FileCounts", "LearnJob", "LearnReport", "OnRows", "ignore_name_warnings", "learn_session"]
 
+KINDS = ("number", "ignored")  # of columns that a user may declare
+
 
 @dataclass
 class LearnReport:
@@ -61,6 +63,13 @@ class LearnJob:
         self.session, self.options, self.drop, self.again = session, options, drop, again
         self.dialect, self.given = dialect, given
         self.report = LearnReport()
+        for name, kind in options.column_kinds.items():
+            if kind not in KINDS:
+                raise InputError(
+                    f"expected {' or '.join(KINDS)} as the kind of the column {name!r}, got {kind!r:.40}; encode other "
+                    f"columns as numbers first, or ignore them",
+                    arguments=("columns", "ignored"),
+                )
         if not session.new:
             options.check(session.model, session.columns)
 
@@ -100,10 +109,12 @@ class LearnJob:
     def _columns(self, table: Table) -> Columns:
         """The meaning of the columns of the table for the model."""
         known, options = self.session.columns, self.options
+        declared = tuple(name for name, kind in options.column_kinds.items() if kind == "ignored")
+        ignored = tuple(dict.fromkeys([*options.ignored, *declared]))
         if known is None:
-            found = Columns.from_table(table, options.label, options.targets, options.ignored)
+            found = Columns.from_table(table, options.label, options.targets, ignored)
             return found if self.session.new else adopt_columns(found, self.session.model.learner, table)
-        known = known.with_ignored(options.ignored)
+        known = known.with_ignored(ignored)
         known.check(table)
         return known
 
