@@ -237,9 +237,6 @@ def test_probabilities_lie_on_the_simplex_and_keep_the_order(digits):
     np.testing.assert_allclose(P.sum(axis=1), 1)
     assert (P >= 0).all()
     np.testing.assert_array_equal(P.argmax(axis=1), model.decision_function(X).argmax(axis=1))
-    inside = np.array([[0.2, 0.3, 0.5]])
-    np.testing.assert_allclose(rm.estimators.classifier.nearest_probabilities(inside), inside)
-    np.testing.assert_allclose(rm.estimators.classifier.nearest_probabilities(np.array([[2.0, 0.0]])), [[1.0, 0.0]])
 
 
 def test_works_in_the_tools_of_scikit_learn():

@@ -11,10 +11,10 @@ from sklearn.base import ClassifierMixin
 
 from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.estimators.base import ContinualEstimator, positive
+from remanence.estimators.base import positive
 from remanence.estimators.growing_classes import grow_classes
 from remanence.estimators.input_checks import as_input_error, check_labels
-from remanence.estimators.linear_predictor import LinearClassifier
+from remanence.estimators.readouts.self_assessing import Block, SelfAssessing
 from remanence.estimators.readouts.solution import READOUTS, check_readout
 from remanence.estimators.settings import check_word
 from remanence.labels import check_same_kind
@@ -22,7 +22,7 @@ from remanence.methods.protocol import Method
 from remanence.validation import check_number
 
 
-class ContinualClassifier(ClassifierMixin, LinearClassifier, ContinualEstimator):  # type: ignore[misc]
+class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
     """Incremental linear classifier around any method, whose classes grow with the labels it meets.
 
     Parameters
@@ -132,9 +132,9 @@ class ContinualClassifier(ClassifierMixin, LinearClassifier, ContinualEstimator)
             state, counts = draft._with_classes(len(known), moved)
         positions = np.searchsorted(known, y)
         targets = one_hot(positions, len(known), design.dtype)
-        draft.state_ = draft._updated(state, design, targets, weights, own=fresh)
-        draft.classes_, draft.method_ = known, draft._method()
-        draft.class_count_ = counts + np.bincount(positions, minlength=len(known))
+        counts = counts + np.bincount(positions, minlength=len(known))
+        draft._teach(state, Block(design, targets, y, weights), known, counts, fresh)
+        draft.classes_, draft.class_count_, draft.method_ = known, counts, draft._method()
         draft.n_seen_ = (0 if fresh else draft.n_seen_) + len(y)
         return self._hand_over(draft)
 
@@ -181,14 +181,6 @@ class ContinualClassifier(ClassifierMixin, LinearClassifier, ContinualEstimator)
         scores = self.class_scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities (n, classes): the scores projected onto the simplex.
-
-        Least squares on one-hot labels estimates the probability of each class given x directly, as a linear function;
-        that estimate can leave [0, 1] and is projected. It is not calibrated.
-        """
-        return nearest_probabilities(self.class_scores(X))
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy on rows X with labels y."""
         return float(as_input_error(super().score, X, y, sample_weight))
@@ -224,7 +216,9 @@ class ContinualClassifier(ClassifierMixin, LinearClassifier, ContinualEstimator)
         if (counts < 0).any():
             short = draft.classes_[counts < 0].tolist()
             raise InputError(f"expected at most as many samples of a class as were learned, got more of {short}")
+        before = draft.n_seen_
         draft._remove(design, one_hot(positions, len(draft.classes_), design.dtype), weights, accept_loss)
+        draft._reassess(draft._assessment().unlearned(draft.n_seen_, before))
         kept = np.flatnonzero(counts > 0)
         if not len(kept):
             return self._hand_over(draft._blank())
@@ -254,6 +248,7 @@ class ContinualClassifier(ClassifierMixin, LinearClassifier, ContinualEstimator)
         draft.state_ = method.merge(mine, draft._aligned(other, theirs))
         draft.classes_, draft.class_count_ = known, counts + more
         draft.n_seen_ += other.n_seen_
+        draft._reassess(draft._assessment().merged(other._assessment()))
         return self._hand_over(draft)
 
 
@@ -262,12 +257,3 @@ def one_hot(positions: Array, classes: int, dtype: Any) -> Array:
     targets = np.zeros((len(positions), classes), dtype, order="F")
     targets[np.arange(len(positions)), positions] = 1
     return targets
-
-
-def nearest_probabilities(scores: Array) -> Array:
-    """The Euclidean projection of every row onto the simplex; it keeps the order of the scores."""
-    ordered = -np.sort(-scores, axis=1)
-    excess = (np.cumsum(ordered, axis=1) - 1) / np.arange(1, scores.shape[1] + 1)
-    last = np.sum(ordered > excess, axis=1) - 1
-    probabilities = np.maximum(scores - excess[np.arange(len(scores)), last][:, None], 0)
-    return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))

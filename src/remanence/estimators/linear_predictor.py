@@ -15,6 +15,8 @@ from remanence.errors import InputError
 from remanence.estimators.conformal import PastErrors, check_level
 from remanence.estimators.fingerprint import fingerprint, stands_for
 from remanence.estimators.one_value import OneValue
+from remanence.estimators.readouts.assessment import NOTHING, Assessment
+from remanence.estimators.readouts.calibration import Calibration
 from remanence.estimators.readouts.solution import READOUTS, Solution, SolutionCache, check_readout, solve_discriminant
 from remanence.estimators.settings import check_bool, check_method, check_word
 from remanence.memory.products import scores_of
@@ -251,6 +253,39 @@ class LinearClassifier(LinearPredictor):
             scores = scores / np.maximum(share * len(share), np.finfo(float).tiny)
             check_result(scores)
         return scores
+
+    def predict_proba(self, X: Any) -> Array:
+        """The probability of every class, (n, classes).
+
+        A softmax of the scores whose temperature is fitted to answers that the model gave to rows it had not learned,
+        see `calibration_`. It keeps the order of the scores.
+
+        Parameters
+        ----------
+        X : array (n, d)
+
+        Returns
+        -------
+        array (n, classes)
+        """
+        now = self._now()
+        return now._calibration().probabilities(now._class_scores(X))
+
+    @property
+    def calibration_(self) -> Calibration:
+        """What is known of the answers of the readout in force to rows that the answering model had not learned.
+
+        `setting` is the reciprocal of the temperature and the share that every class gets; `accuracy`, `log_loss` and
+        `error` are estimates for new rows, None before any row was answered.
+        """
+        return self._now()._calibration()
+
+    def _calibration(self) -> Calibration:
+        return self._assessment().of("ridge" if self._solution() is None else "discriminant", len(self.classes_))
+
+    def _assessment(self) -> Assessment:
+        found: Assessment = self.__dict__.get("assessment_", NOTHING)
+        return found
 
     def _uniform(self) -> bool:
         return check_word(self.prior, "prior", ("seen", "uniform")) == "uniform"

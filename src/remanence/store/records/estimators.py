@@ -49,7 +49,8 @@ def _continual_to_parts(estimator: Any) -> dict[str, Any]:
     from remanence.estimators.fingerprint import fingerprint
 
     parts = _to_parts(estimator.settled())
-    parts.pop("_solved", None)  # computed again on request
+    for name in ("_solved", "_earlier"):  # computed again on request
+        parts.pop(name, None)
     if _outside(parts["features"]):
         parts.pop("features_", None)
         known = parts.get("features_fingerprint_")
@@ -99,6 +100,17 @@ def _class_weights(found: Any) -> bool:
         return found is None
     real = (int, float, np.integer, np.floating)
     return all(isinstance(w, real) and not isinstance(w, bool) and 0 <= w < np.inf for w in found.values())
+
+
+def _assessment_check(parts: PartValues, lengths: Lengths) -> str:
+    """Sums of log-losses, of rows and of answers are not negative, and have the sizes of the grids."""
+    from remanence.estimators.readouts.assessment import NOTHING
+
+    for name in ("losses", "rows", "bins", "alone"):
+        wanted = getattr(NOTHING, name).shape
+        if parts[name].shape != wanted or (parts[name] < 0).any():
+            return f"expected sums of at least 0 of shape {wanted} as {name}"
+    return ""
 
 
 def _baseline_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
@@ -180,13 +192,27 @@ DESCENT = dict.fromkeys(("step", "epochs", "batch", "seed"), "setting")
 SETTINGS = {"method": "optional method", "fit_intercept": "bool", "features": "features", "dtype": "dtype"}
 
 ESTIMATOR_RECORDS = {
+    "Assessment": Record(
+        f"{ESTIMATORS}.readouts.assessment",
+        {
+            "losses": "k b e float64",
+            "rows": "k float64",
+            "bins": "k m n float64",
+            "alone": "k float64",
+            "seen": "count",
+            "classes": "count",
+            "solved": "count",
+        },
+        check=_assessment_check,
+    ),
+    "Budget": Record(f"{ESTIMATORS}.readouts.budget", {"solving": "number", "answering": "number"}),
     "ContinualClassifier": Record(
         f"{ESTIMATORS}.classifier",
         SETTINGS | {"readout": "choice ridge discriminant", "class_weight": "setting", "prior": "choice seen uniform"},
         to_parts=_continual_to_parts,
         from_parts=_continual_from_parts,
         learned=CONTINUAL | {"classes_": "labels c", "class_count_": "c any"},
-        optional=BESIDES,
+        optional=BESIDES | {"assessment_": "Assessment", "_budget": "Budget"},
         defaults={"readout": "ridge"},
         check=_continual_check,
         is_root=True,
