@@ -453,3 +453,19 @@ def test_bad_shapes_are_refused():
         method.update(state, np.ones((1, 2)), np.array([[np.nan]]))
     with pytest.raises(rm.InputError):
         method.variance(state, np.ones(2))
+
+
+def test_tracking_a_whole_stream_as_one_task_is_warned_of():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((300, 2)), rng.standard_normal((300, 1))
+    method = rm.Kalman(0.1)
+    with pytest.warns(UserWarning, match="300 rows as one task"):
+        state, errors = method.track(method.init(2, 1), X, Y)
+    np.testing.assert_array_equal(errors, Y)  # all of them before the task
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert method.update(method.init(2, 1), X, Y).tasks == 1
+        method.track(method.init(2, 1), X[:50], Y[:50])
+        method.track(state, X, Y)  # a later task may be long
+        assert rm.prequential(method, X, Y).state.tasks == 300
+        assert rm.prequential(method, X, Y, block=300).state.tasks == 1

@@ -130,6 +130,7 @@ CASES = [
     Case("rls-1.01", rm.RLS(0.3, 1.01)),
     Case("rls-tiny-ridge", rm.RLS(1e-8), faint=True),
     Case("rls-floor", rm.RLS(0.3, 0.9, floor=0.05)),
+    Case("rls-forget-auto", rm.RLS(0.3, "auto"), shared=True),
     Case("rls-exact", rm.RLS(forget=0), consistent=True),
     Case("lowrank-4", rm.LowRankRLS(4, 0.3)),
     Case("lowrank-all", rm.LowRankRLS(500, 0.3)),
@@ -152,7 +153,7 @@ def pytest_generate_tests(metafunc):
         cases = [case for case in cases if not ("cutting" in marks and case.method.task_per_update)]
         metafunc.parametrize("case", cases, ids=lambda case: case.name)
     if "rls" in metafunc.fixturenames:
-        soft = [c for c in CASES if isinstance(c.method, rm.RLS) and not c.consistent]
+        soft = [c for c in CASES if isinstance(c.method, rm.RLS) and not c.consistent and c.method.forget != "auto"]
         metafunc.parametrize("rls", soft, ids=lambda case: case.name)
 
 

@@ -101,7 +101,7 @@ def _for_linear_methods() -> list[Certificate]:
 def _equals_joint_training(model: LinearModel, joint: JointModel) -> Certificate:
     source, method = f"least squares over all rows, ridge {model.ridge:g}", model.method
     if isinstance(method, RLS) and method.forget not in (0, 1):
-        return _not(EQUAL, source, f"forget = {method.forget:g} weighs samples by age, and joint training does not")
+        return _not(EQUAL, source, f"forget = {method.forget} weighs samples by age, and joint training does not")
     if _drifts(method):
         return _not(EQUAL, source, "with drift every task has a model of its own, and joint training has one for all")
     if isinstance(method, (ICL, ORFit)) and not joint.fits:
@@ -117,7 +117,7 @@ def _unmoved(model: LinearModel, joint: JointModel, equal: bool) -> Certificate:
     if _drifts(method):
         return _not(UNMOVED, source, "with drift every task has a model of its own")
     if isinstance(method, RLS) and method.forget not in (0, 1):
-        return _not(UNMOVED, source, f"forget = {method.forget:g} weighs samples by age, and changes old predictions")
+        return _not(UNMOVED, source, f"forget = {method.forget} weighs samples by age, and changes old predictions")
     hard = isinstance(method, (ICL, OGD)) or (isinstance(method, ORFit) and method.rank is None)
     if not hard and equal and not joint.exact:
         return _not(UNMOVED, source, MOVES_TOO)
@@ -142,8 +142,8 @@ def _information(model: LinearModel) -> Certificate:
     source, method = "Remark 4, Φ_t ⪯ Φ_{t−1}", model.method
     if _drifts(method):
         return _not(GROWING, source, "with drift old tasks are less informative about the next one")
-    if isinstance(method, RLS) and 0 < method.forget < 1:
-        return _not(GROWING, source, f"forget = {method.forget:g} gives older samples less weight")
+    if isinstance(method, RLS) and (method.forget == "auto" or 0 < method.forget < 1):
+        return _not(GROWING, source, f"forget = {method.forget} gives older samples less weight")
     if isinstance(method, ORFit) and method.rank is not None:
         return _not(GROWING, source, f"rank = {method.rank} discards the weakest direction when a new one is added")
     if model.lost is None:

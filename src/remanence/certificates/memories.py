@@ -29,7 +29,7 @@ def memory_of(method: Method[Any], state: Any) -> MemorySnapshot | None:
     """The memory in a state, copied; None if the method keeps none that could be compared."""
     if isinstance(method, Kalman):
         return MemorySnapshot("covariance", np.array(state.best.known.cov))
-    if isinstance(method, RLS) and method.forget > 0:
+    if isinstance(method, RLS) and method.forget != 0:
         factor = method.data(state).factor.astype(float)
         return MemorySnapshot("information", factor.T @ factor)
     if isinstance(method, (ICL, OGD, ORFit, RLS)):

@@ -198,12 +198,12 @@ Advance = Callable[..., None]
 
 def _track(method: Any, X: Array, y: Array, block: int, loss: str, advance: Advance) -> tuple[Array, Any]:
     """A method: the errors that `track` returns, or those of blocks that are predicted and then learned."""
-    Y, tasks = _outputs(y, loss), isinstance(method, Method) and method.task_per_update
-    by_row = block == 1 and isinstance(method, Method) and not tasks
+    Y = _outputs(y, loss)
+    by_row = block == 1 and isinstance(method, Method) and not method.task_per_update
     state, parts, size = method.init(X.shape[1], Y.shape[1]), [], TRACKED if by_row else block
     for i in range(0, len(X), size):
         rows, targets = X[i : i + size], Y[i : i + size]
-        if by_row or tasks:  # the errors of a task are those before it
+        if by_row:
             state, errors = method.track(state, rows, targets)
         else:
             errors = targets - method.predict(state, rows)

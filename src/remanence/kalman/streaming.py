@@ -11,6 +11,7 @@ forgets by β per task). The filter with the best score (K4) is used: its predic
 the noise, minus a penalty for the additional parameter β < 1.
 """
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,6 +44,7 @@ WINDUP = (
     1e4,
     1e8,
 )  # unobserved directions: variances above the second, in units of the prior's, are reset to the first
+WHOLE_STREAM = 256  # rows of a first `track` that look like a stream and not like a task
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +166,41 @@ class Kalman(Method[KalmanState]):
         members = tuple(Member(known, (), forget, 0.0, np.zeros(outputs)) for forget in bank)
         return KalmanState(members, drift, 0, 0)
 
-    @quiet
     def track(self, state: KalmanState, X: Any, Y: Any, donate: bool = False) -> tuple[KalmanState, Array]:
+        """Learn rows as one task, and report the error of each before any of them was learned.
+
+        The weights drift before the task and not between its rows. For weights that drift from row to row, pass the
+        rows one at a time: `rm.prequential(method, X, Y)`, or `method.live(features)`. A long first task is warned of.
+
+        Parameters
+        ----------
+        state : KalmanState
+        X, Y : array (n, d), array (n, c)
+            The samples of one task.
+        donate : bool
+            Has no effect here.
+
+        Returns
+        -------
+        state : KalmanState
+        errors : array (n, c)
+            Y − X W, with the weights W before the task: the same for all of its rows, unlike those of other methods.
+        """
+        result = self._task_learned(state, X, Y)
+        if not state.tasks and result[0].rows >= WHOLE_STREAM:
+            warnings.warn(
+                f"Kalman learns these {result[0].rows} rows as one task, without drift between them; if the weights "
+                f"drift from row to row, use rm.prequential(method, X, Y) or pass the rows one at a time",
+                UserWarning,
+                stacklevel=2,
+            )
+        return result
+
+    def update(self, state: KalmanState, X: Any, Y: Any, donate: bool = False) -> KalmanState:
+        return self._task_learned(state, X, Y)[0]
+
+    @quiet
+    def _task_learned(self, state: KalmanState, X: Any, Y: Any) -> tuple[KalmanState, Array]:
         W = self.weights(state)
         X, Y = check_block(X, Y, W)
         errors = Y - X @ W

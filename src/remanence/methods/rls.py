@@ -25,6 +25,7 @@ from remanence.memory.root import Root, add_rows, sums_of_squares
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.live.generic import Live
 from remanence.methods.precision import check_loss
+from remanence.methods.rls_bank import BANK, BankState, ask
 from remanence.methods.rls_exact import ExactState
 from remanence.methods.rls_state import RLSState
 from remanence.validation import (
@@ -41,11 +42,17 @@ from remanence.validation import (
 NEWEST = 4  # rows that must weigh more than the prior, however much is forgotten
 FAITHFUL = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e3}  # how many times more
 
-schedules = lru_cache(maxsize=256)(WeightSchedule)  # live rows ask for it several times each
+Learned = RLSState | ExactState | BankState
+
+
+@lru_cache(maxsize=256)  # live rows ask for it several times each
+def schedules(forget: float | Literal["auto"], floor: float) -> WeightSchedule:
+    """The weights of rows; those of a bank have their own."""
+    return WeightSchedule(1.0 if isinstance(forget, str) else forget, floor)
 
 
 @dataclass(frozen=True, slots=True)
-class RLS(SoftMethod[RLSState | ExactState]):
+class RLS(SoftMethod[Learned]):
     """Recursive least squares: after every row the ridge solution over all rows so far, by orthogonal rotations.
 
     With `forget=1` the order of the rows does not matter, and what was learned can be changed: `remove`, `merge`,
@@ -56,9 +63,11 @@ class RLS(SoftMethod[RLSState | ExactState]):
     ridge : float or "auto", default=1.0
         λ: the weight of ‖W − start‖² beside the squared errors. "auto" chooses the one with which
         new rows should be predicted best (generalized cross-validation, with a guard), from all rows, when asked.
-    forget : float, default=1.0
+    forget : float or "auto", default=1.0
         β: 1 gives all samples the same weight; below 1 the weight of old ones decays; above 1 they weigh more than new
         ones; 0 requires that every sample is met exactly, and contradicting ones raise InputError.
+        "auto" learns with seven factors side by side and uses the one that has predicted the latest rows best, see
+        `forgetting`: seven times the cost and memory; rows cannot be removed nor states merged.
     floor : float, default=0.0
         With `forget` below 1 the prior weighs max(λβᵗ, floor), so that a part of it never decays.
 
@@ -84,7 +93,7 @@ class RLS(SoftMethod[RLSState | ExactState]):
     """
 
     ridge: float | Literal["auto"] = 1.0
-    forget: float = 1.0
+    forget: float | Literal["auto"] = 1.0
     floor: float = 0.0
 
     summary = "least squares over all samples, weighted; equals training on everything at once"
@@ -95,8 +104,14 @@ class RLS(SoftMethod[RLSState | ExactState]):
         hint = 'a small positive number, "auto", or forget=0 for exact constraints'
         if not (isinstance(self.ridge, str) and self.ridge == "auto"):
             object.__setattr__(self, "ridge", check_number(self.ridge, "ridge", hint=hint))
-        hint = "1 keeps everything, 0.99 fades, 0 is exact constraints"
-        object.__setattr__(self, "forget", check_number(self.forget, "forget", closed=True, hint=hint))
+        hint = '1 keeps everything, 0.99 fades, 0 is exact constraints, "auto" chooses'
+        if not (isinstance(self.forget, str) and self.forget == "auto"):
+            object.__setattr__(self, "forget", check_number(self.forget, "forget", closed=True, hint=hint))
+        elif isinstance(self.ridge, str) or self.floor != 0:
+            raise InputError(
+                f'expected a number as ridge and floor=0 with forget="auto", got ridge={self.ridge!r} and '
+                f"floor={self.floor!r}"
+            )
         hint = "0 lets all of the prior fade with the samples"
         object.__setattr__(self, "floor", check_number(self.floor, "floor", closed=True, hint=hint))
 
@@ -108,9 +123,12 @@ class RLS(SoftMethod[RLSState | ExactState]):
 
     def init(
         self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64, free: int = 0
-    ) -> RLSState | ExactState:
+    ) -> Learned:
         start = check_start(start, features, outputs, dtype)
         check_free(free, features)
+        if self.forget == "auto":
+            made = (replace(self, forget=forget).init(features, outputs, start, dtype, free) for forget in BANK)
+            return BankState.from_members(cast(tuple[RLSState, ...], tuple(made)))
         if self.forget == 0:
             return ExactState.from_start(start)
         self._check_forget(features, start.dtype)
@@ -120,44 +138,44 @@ class RLS(SoftMethod[RLSState | ExactState]):
         return RLSState.from_data(self._schedule, data, start, 0, self.ridge, free)
 
     @quiet
-    def update(self, state: RLSState | ExactState, X: Any, Y: Any, donate: bool = False) -> RLSState | ExactState:
+    def update(self, state: Learned, X: Any, Y: Any, donate: bool = False) -> Learned:
         X, Y = check_block(X, Y, state.start)
         return state.learned(schedules(self.forget, self.floor), X, Y, donate)
 
     @quiet
-    def absorb(self, state: RLSState | ExactState, X: Array, Y: Array, donate: bool = False) -> RLSState | ExactState:
+    def absorb(self, state: Learned, X: Array, Y: Array, donate: bool = False) -> Learned:
         return state.learned(self._schedule, X, Y, donate, scratch=True)
 
     @quiet
-    def track(
-        self, state: RLSState | ExactState, X: Any, Y: Any, donate: bool = False
-    ) -> tuple[RLSState | ExactState, Array]:
+    def track(self, state: Learned, X: Any, Y: Any, donate: bool = False) -> tuple[Learned, Array]:
         X, Y = check_block(X, Y, state.start)
         return state.tracked(self._schedule, X, Y, donate)
 
-    def live_from(self, state: RLSState | ExactState) -> Live[RLSState | ExactState]:
+    def live_from(self, state: Learned) -> Live[Learned]:
         if not isinstance(state, RLSState) or not state.is_recursive(self._schedule) or state.start.dtype != np.float64:
             return Live(self, state)
         from remanence.methods.live.compiled import LiveRLS
 
-        return cast(Live[RLSState | ExactState], LiveRLS(self, state))
+        return cast(Live[Learned], LiveRLS(self, state))
 
     # Asking
 
     @quiet
-    def weights(self, state: RLSState | ExactState) -> Array:
+    def weights(self, state: Learned) -> Array:
         W = state.weights(schedules(self.forget, self.floor))
         check_result(W)
         return read_only(W)
 
     @quiet
-    def predict(self, state: RLSState | ExactState, X: Any) -> Array:
+    def predict(self, state: Learned, X: Any) -> Array:
         W = state.weights(schedules(self.forget, self.floor))
         return scores_of(check_rows(X, len(W), W.dtype, finite=False), W)
 
     @quiet
-    def variance(self, state: RLSState | ExactState, X: Any) -> Array:
+    def variance(self, state: Learned, X: Any) -> Array:
         """The predictive variance σ²(1 + xᵀΦx) of every output at every row of X, (n, c); σ² = J/t is estimated."""
+        if isinstance(state, BankState):
+            return ask(self, state, "variance", X)  # type: ignore[no-any-return]
         state = state.as_least_squares("variance")
         X = check_rows(X, len(state.start), state.start.dtype)
         joint, schedule = self._joint_root(state), self._schedule
@@ -168,8 +186,10 @@ class RLS(SoftMethod[RLSState | ExactState]):
         return variance
 
     @quiet
-    def loss(self, state: RLSState | ExactState) -> float:
+    def loss(self, state: Learned) -> float:
         """The minimum of the objective (RLS), summed over the outputs."""
+        if isinstance(state, BankState):
+            return ask(self, state, "loss")  # type: ignore[no-any-return]
         state = state.as_least_squares("loss")
         scaled = float(self._joint_root(state).rest.sum())
         loss = scaled * float(np.exp(-min(np.log(self.forget), 0.0) * state.count)) if scaled else 0.0
@@ -181,8 +201,10 @@ class RLS(SoftMethod[RLSState | ExactState]):
         return loss
 
     @quiet
-    def evidence(self, state: RLSState | ExactState) -> float:
+    def evidence(self, state: Learned) -> float:
         """log p(Y | X, λ) for W ~ N(θ⁰, I/λ) and noise of variance βⁱ, summed over the outputs; no data are needed."""
+        if isinstance(state, BankState):
+            return ask(self, state, "evidence")  # type: ignore[no-any-return]
         state = state.as_least_squares("evidence")
         (d, c), t, log_forget = state.start.shape, state.count, float(np.log(self.forget))
         logdet = self._joint_root(state).logdet() - d * t * min(log_forget, 0.0)
@@ -191,7 +213,7 @@ class RLS(SoftMethod[RLSState | ExactState]):
         return float(-0.5 * (c * (noise + logdet - prior) + self.loss(state)))
 
     @quiet
-    def left_out(self, state: RLSState | ExactState, X: Any, Y: Any) -> Array:
+    def left_out(self, state: Learned, X: Any, Y: Any) -> Array:
         """The error of every learned row X, Y if it had not been learned, (n, c): e/(1 − xᵀΦx); NaN where nothing else
         determines it."""
         state = self._additive(state, "left_out")
@@ -201,12 +223,14 @@ class RLS(SoftMethod[RLSState | ExactState]):
         determined = left > len(state.start) * float(np.sqrt(np.finfo(X.dtype).eps))
         return np.asarray((Y - X @ joint.solve()) / np.where(determined, left, np.nan)[:, None])
 
-    def ridge_of(self, state: RLSState | ExactState) -> float:
+    def ridge_of(self, state: Learned) -> float:
         """The ridge λ in force: the setting, or with "auto" the one chosen for the rows seen."""
+        if isinstance(state, BankState):
+            return ask(self, state, "ridge_of")  # type: ignore[no-any-return]
         return state.as_least_squares("ridge_of").ridge_in_force(self._schedule)
 
     @quiet
-    def precision_loss(self, state: RLSState | ExactState) -> float:
+    def precision_loss(self, state: Learned) -> float:
         """How far removals may have moved the predictions, relative to them; 0 where nothing was removed.
 
         An upper bound, from the sizes of the rows before every removal and what is left now: rows that are learned
@@ -214,24 +238,30 @@ class RLS(SoftMethod[RLSState | ExactState]):
         """
         return state.precision_loss(self._schedule)
 
-    def data(self, state: RLSState | ExactState) -> Root:
+    def data(self, state: Learned) -> Root:
         """The square-root information of every row learned so far, without the prior."""
+        if isinstance(state, BankState):
+            return ask(self, state, "data")  # type: ignore[no-any-return]
         return state.as_least_squares("data").shared_rows(self._schedule)
 
-    def rows(self, state: RLSState | ExactState) -> tuple[Array, Array] | None:
+    def rows(self, state: Learned) -> tuple[Array, Array] | None:
         return state.representative_rows(self._schedule)
 
-    def template(self, state: RLSState | ExactState) -> Array:
+    def forgetting(self, state: Learned) -> float:
+        """The forgetting factor β in use; with "auto" the one that has predicted the latest rows best."""
+        return state.forget if isinstance(state, BankState) else float(self.forget)
+
+    def template(self, state: Learned) -> Array:
         return state.start
 
     # Changing
 
     @quiet
-    def settled(self, state: RLSState | ExactState) -> RLSState | ExactState:
+    def settled(self, state: Learned) -> Learned:
         return state.folded_state(self._schedule)
 
     @quiet
-    def remove(self, state: RLSState | ExactState, X: Any, Y: Any, accept_loss: bool = False) -> RLSState:
+    def remove(self, state: Learned, X: Any, Y: Any, accept_loss: bool = False) -> RLSState:
         """The state that never saw these rows; refused when they cannot have been learned.
 
         Also refused, with NumericalError, when the rows are so much larger than what is left that rounding takes more
@@ -253,7 +283,7 @@ class RLS(SoftMethod[RLSState | ExactState]):
         return new
 
     @quiet
-    def merge(self, a: RLSState | ExactState, b: RLSState | ExactState) -> RLSState:
+    def merge(self, a: Learned, b: Learned) -> RLSState:
         """The state that saw the rows of both; the prior counts once."""
         a, b = self._additive(a, "merge"), self._additive(b, "merge")
         if a.start.shape != b.start.shape or a.unpenalized != b.unpenalized:
@@ -262,24 +292,30 @@ class RLS(SoftMethod[RLSState | ExactState]):
             raise InputError("expected two states with the same start, got different ones; begin both from one model")
         return a.with_data(self._schedule, self.data(a).merged(self.data(b)), a.count + b.count)
 
-    def shifted(self, state: RLSState | ExactState, by: Array) -> RLSState:
+    def shifted(self, state: Learned, by: Array) -> RLSState | BankState:
+        if isinstance(state, BankState):
+            return state.each(lambda own, member: replace(self, forget=own.forget).shifted(member, by))  # type: ignore[arg-type,return-value]
         state = state.as_least_squares("shifted")
         data = self.data(state).copy()
         data.factor[0, 1:] += data.factor[0, 0] * by  # R times an upper triangular matrix stays one
         data = replace(data, lost=lost.shifted(data.lost, by))
         return state.with_data(self._schedule, data, state.count)
 
-    def with_ridge(self, state: RLSState | ExactState, ridge: float | Literal["auto"]) -> RLSState:
+    def with_ridge(self, state: Learned, ridge: float | Literal["auto"]) -> RLSState | BankState:
         """The state as if it had been learned with another ridge."""
+        if isinstance(state, BankState):
+            return state.each(lambda own, member: replace(self, forget=own.forget).with_ridge(member, ridge))  # type: ignore[arg-type,return-value]
         state = state.as_least_squares("with_ridge")
         data, ridge = self.data(state), RLS(ridge).ridge
         return RLSState.from_data(self._schedule, data, state.start, state.count, ridge, state.unpenalized, shared=True)
 
-    def with_outputs(self, state: RLSState | ExactState, sources: Array) -> RLSState | ExactState:
+    def with_outputs(self, state: Learned, sources: Array) -> Learned:
         return state.with_outputs(self._schedule, sources)
 
-    def with_features(self, state: RLSState | ExactState, features: int) -> RLSState:
+    def with_features(self, state: Learned, features: int) -> RLSState | BankState:
         """The state with more features, which have been zero so far: as if it had been learned with them."""
+        if isinstance(state, BankState):
+            return state.each(lambda own, member: replace(self, forget=own.forget).with_features(member, features))  # type: ignore[arg-type,return-value]
         state = state.as_least_squares("with_features")
         data, start = self.data(state).with_features(features), add_rows(state.start, features)
         return RLSState.from_data(self._schedule, data, start, state.count, state.ridge, state.unpenalized)
@@ -294,10 +330,10 @@ class RLS(SoftMethod[RLSState | ExactState]):
         """The root of all rows and the prior, and the weight of the next row times max(1, forget)."""
         return self._joint_root(state), self._schedule.gain(state.count)
 
-    def _additive(self, state: RLSState | ExactState, call: str) -> RLSState:
+    def _additive(self, state: Learned, call: str) -> RLSState:
         if self.forget != 1:
             raise InputError(
-                f"{call} needs rows that weigh the same whenever they come, got forget={self.forget:g}; use forget=1"
+                f"{call} needs rows that weigh the same whenever they come, got forget={self.forget}; use forget=1"
             )
         return state.as_least_squares(call)
 

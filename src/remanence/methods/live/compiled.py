@@ -75,7 +75,8 @@ class LiveRLS(_Checks, RowsRLS):
         return super().__new__(cls, *state.start.shape)
 
     def __init__(self, method: "RLS", state: "RLSState") -> None:
-        super().__init__(rows_until_fold(method.forget), method.forget)
+        forget = float(method.forget)
+        super().__init__(rows_until_fold(forget), forget)
         self.method, self._lock = method, Lock()
         self._take_over(state, 0)
 
