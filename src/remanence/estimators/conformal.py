@@ -21,7 +21,7 @@ from remanence.arrays import Array, read_only
 from remanence.errors import InputError
 
 WINDOW = 500  # k, the number of errors kept per output
-STEP = 0.01  # γ
+STEP = 0.02  # γ
 DIGITS = 1024.0  # errors are rounded to one part in so many
 SAMPLE = 250  # rows of a block that are measured, evenly spaced
 
