@@ -23,11 +23,12 @@ def with_features(source: Source, text: str) -> Source:
         fitted = clone(features).fit(tasks[0].X)
         return [Task(t.name, fitted.transform(t.X), t.Y, fitted.transform(t.X_test), t.Y_test) for t in tasks]
 
+    command = (*source.arguments, "--features", text)
     note = f"All learners get {features.width} random features of the columns ({features.activation}), not the columns."
     return replace(
         source,
         build=build,
         settings=source.settings | {"features": text},
-        arguments=(*source.arguments, "--features", text),
+        arguments=command,
         notes=(note, *source.notes),
     )
