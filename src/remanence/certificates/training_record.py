@@ -107,9 +107,12 @@ class TrainingRecord:
 
 
 def is_linear(learner: Any) -> bool:
-    """Whether the learner is a linear method, or an estimator without class weights around one."""
+    """Whether the learner is a linear method, or an estimator without class weights and scale around one."""
     from remanence.estimators import ContinualClassifier
     from remanence.estimators.base import ContinualEstimator
+
+    if isinstance(learner, ContinualEstimator) and learner.scale is not None:
+        return False
 
     if isinstance(learner, ContinualClassifier):
         return learner.class_weight is None

@@ -68,6 +68,7 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
         check_bool(self.fit_intercept, "fit_intercept")
         check_encoder(self.features)
         self._dtype()
+        self._scaled()
 
     # Data
 
@@ -155,7 +156,8 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
                 "use LowRankRLS, which keeps only the strongest directions, or fewer features",
             )
         if isinstance(method, SoftMethod):
-            return method.init(width, outputs, dtype=self._dtype(), free=int(self.fit_intercept))
+            state = method.init(width, outputs, dtype=self._dtype(), free=int(self.fit_intercept))
+            return method.with_scale(state, True) if isinstance(method, RLS) and self._scaled() else state
         return method.init(width, outputs, dtype=self._dtype())
 
     def settled(self) -> Self:
@@ -214,10 +216,10 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
         if type(other) is not type(self):
             raise InputError(f"expected another {type(self).__name__} to merge, got {type(other).__name__}")
         other = other._now()
-        mine, theirs = ([e.n_features_in_, e.fit_intercept, e.dtype, e._method()] for e in (self, other))
+        mine, theirs = ([e.n_features_in_, e.fit_intercept, e.dtype, e.scale, e._method()] for e in (self, other))
         if mine != theirs:
             raise InputError(
-                f"expected a model with the same features, intercept, precision and method {mine}, got {theirs}"
+                f"expected a model with the same features, intercept, precision, scale and method {mine}, got {theirs}"
             )
         ours, others = (getattr(e, "features_fingerprint_", None) for e in (self, other))
         if ours != others:

@@ -38,6 +38,10 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         How classes are scored. "ridge": least squares on one-hot labels. "discriminant": linear discriminant analysis,
         out of the same memory and equal to scikit-learn's LinearDiscriminantAnalysis(solver="lsqr",
         shrinkage=model.shrinkage_) fitted on all rows (needs RLS). It can be changed at any time.
+    scale : None or "standard"
+        "standard" penalizes the coefficients of standardized columns: the model is that of a StandardScaler fitted on
+        everything learned so far in front of the same ridge, whatever the cuts. Coefficients are those of the columns
+        as they come. Needs RLS and an intercept.
     class_weight : dict, optional
         Label → weight of its samples, fixed before the first sample (exact; needs RLS).
     prior : "seen" or "uniform"
@@ -72,6 +76,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         fit_intercept: bool = True,
         features: Any = None,
         readout: str = "ridge",
+        scale: str | None = None,
         class_weight: dict[Any, float] | None = None,
         prior: str = "seen",
         dtype: str = "float64",
@@ -80,6 +85,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         self.fit_intercept = fit_intercept
         self.features = features
         self.readout = readout
+        self.scale = scale
         self.class_weight = class_weight
         self.prior = prior
         self.dtype = dtype

@@ -35,6 +35,7 @@ class LinearPredictor(OneValue):
     method: Method[Any] | None
     fit_intercept: bool
     features: Any
+    scale: str | None
     dtype: str
     state_: Any
     method_: Method[Any]
@@ -147,7 +148,25 @@ class LinearPredictor(OneValue):
                 raise InputError(f"expected the method this model was taught with, {taught}, got {method}; fit anew")
             now.state_, now.method_ = method.with_ridge(now.state_, method.ridge), method
             attributes.update(now._form())
+        if isinstance(method, RLS) and method.forget and now.state_.scaled != (scaled := now._scaled()):
+            now.state_ = method.with_scale(now.state_, scaled)
+            attributes.update(now._form())
         return now
+
+    def _scaled(self) -> bool:
+        """Whether columns are standardized before they are penalized."""
+        if self.scale is None:
+            return False
+        if not (isinstance(self.scale, str) and self.scale == "standard"):
+            raise InputError(f'expected scale None or "standard", got {self.scale!r:.60}')
+        method = self._method()
+        if not (isinstance(method, RLS) and method.forget):
+            raise InputError(
+                f'scale="standard" needs RLS with a forget above 0, which knows the moments of all rows, got {method}'
+            )
+        if not self.fit_intercept:
+            raise InputError('scale="standard" needs the means that an intercept keeps; use fit_intercept=True')
+        return True
 
     def _check_unchanged(self) -> None:
         """Raise an InputError if a setting other than the method's differs from when the state was made."""

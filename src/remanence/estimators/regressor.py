@@ -33,6 +33,10 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
     intervals : "auto", True or False
         Keep the sizes of errors of rows before they are learned, for `predict(X, interval=0.9)`: True those of every
         call of `partial_fit`, which follows drift best; "auto" of as many as add about a fifth to the work; False none.
+    scale : None or "standard"
+        "standard" penalizes the coefficients of standardized columns: the model is that of a StandardScaler fitted on
+        everything learned so far in front of the same ridge, whatever the cuts. Coefficients are those of the columns
+        as they come. Needs RLS and an intercept.
 
     Examples
     --------
@@ -57,12 +61,14 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
         features: Any = None,
         dtype: str = "float64",
         intervals: Any = "auto",
+        scale: str | None = None,
     ) -> None:
         self.method = method
         self.fit_intercept = fit_intercept
         self.features = features
         self.dtype = dtype
         self.intervals = intervals
+        self.scale = scale
 
     # Learning
 

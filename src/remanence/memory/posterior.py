@@ -20,6 +20,7 @@ from remanence.memory.pending_rows import PendingRows, RowBuffer
 from remanence.memory.ridge_solve import solve_with_prior
 from remanence.memory.root import Root
 from remanence.memory.tracking import Tracker, rows_per_call
+from remanence.memory.variances import column_variances
 from remanence.parallel.forking import unforked
 from remanence.validation import check_result
 
@@ -56,6 +57,7 @@ class Posterior:
     unpenalized: int = 0  # leading features without a prior: an intercept
     cache: Cache = field(default_factory=Cache, repr=False, compare=False)
     sharing: SharedFlag = field(default_factory=SharedFlag, repr=False, compare=False)
+    scaled: bool = False  # whether the prior is that of standardized features; feature 0 is then the column of ones
 
     @classmethod
     def from_data(
@@ -68,18 +70,20 @@ class Posterior:
         unpenalized: int = 0,
         base: tuple[Root, float] | None = None,
         shared: bool = False,
+        scaled: bool = False,
     ) -> Self:
         """With no pending rows; `base` is the joint root, if it is known, and the prior's weight in it."""
         buffer = RowBuffer(schedule.block_rows(len(start)), start)
         if base is not None:
             buffer.attach(*base)
-        return cls(data, PendingRows(buffer), start, count, ridge, unpenalized, Cache(), SharedFlag(shared))
+        return cls(data, PendingRows(buffer), start, count, ridge, unpenalized, Cache(), SharedFlag(shared), scaled)
 
     def with_data(
         self, schedule: WeightSchedule, data: Root, count: int, base: tuple[Root, float] | None = None
     ) -> Self:
         """With the same prior and other data."""
-        return self.from_data(schedule, data, self.start, count, self.ridge, self.unpenalized, base)
+        prior = (self.ridge, self.unpenalized, base)
+        return self.from_data(schedule, data, self.start, count, *prior, scaled=self.scaled)
 
     # Learning
 
@@ -136,7 +140,7 @@ class Posterior:
 
     def is_recursive(self, schedule: WeightSchedule) -> bool:
         """Whether the prior decays as the rows do, so that rows can be added to an earlier joint root."""
-        return self.ridge != "auto" and schedule.decays_uniformly
+        return self.ridge != "auto" and not self.scaled and schedule.decays_uniformly
 
     def all_rows(self, schedule: WeightSchedule) -> Root:
         """The root of every row learned, without the prior; do not write to it."""
@@ -159,7 +163,7 @@ class Posterior:
         if keeps or self.cache.posterior is not None or buffer.base is not None:
             return self.joint_root(schedule, ridge, keep=keeps).solve()
         data = self.all_rows(schedule)
-        weight = self.prior_weight(schedule, ridge, self.count, data)
+        weight = self.prior_weights(schedule, ridge, data)
         return solve_with_prior(data, weight, self.start, self.unpenalized)
 
     def joint_root(self, schedule: WeightSchedule, ridge: float | None = None, keep: bool = True) -> Root:
@@ -171,7 +175,7 @@ class Posterior:
             joint = self._with_pending(schedule, base) if self.pending.count else base
         else:
             data = self.all_rows(schedule)
-            weight = self.prior_weight(schedule, ridge, self.count, data)
+            weight = self.prior_weights(schedule, ridge, data)
             joint = data.with_prior(weight, self.start, self.unpenalized)
         if keep:
             self.cache.posterior = joint
@@ -191,6 +195,16 @@ class Posterior:
                 buffer.attach(base, weight)
 
     # The prior
+
+    def prior_weights(self, schedule: WeightSchedule, ridge: float | None, data: Root) -> float | Array:
+        """The weight of the prior after all rows, `data`: one number, or one per feature where they are scaled.
+
+        A feature of deviation s and weight w is one of deviation 1 and weight sw, so that its prior weighs ridge·s².
+        """
+        if not self.scaled:
+            return self.prior_weight(schedule, ridge, self.count, data)
+        ridge = float(self.ridge if ridge is None else ridge)
+        return max(ridge * schedule.prior_decay(self.count), schedule.floor) * column_variances(data)
 
     def prior_weight(self, schedule: WeightSchedule, ridge: float | None, count: int, data: Root) -> float:
         """The weight of the prior after `count` rows: it decays as they do, down to a floor; `ridge` where "auto"."""

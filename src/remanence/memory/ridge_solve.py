@@ -19,7 +19,7 @@ from remanence.parallel.forking import unforked
 ROWS = 2  # tiles of rows of the prior that are eliminated together
 
 
-def solve_with_prior(data: Root, weight: float, start: Array, unpenalized: int = 0) -> Array:
+def solve_with_prior(data: Root, weight: float | Array, start: Array, unpenalized: int = 0) -> Array:
     """The weights `data.with_prior(weight, start, unpenalized).solve()`, up to rounding."""
     with one_thread, unforked:
         packed, tiles = _packed(data.factor)

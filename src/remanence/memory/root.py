@@ -88,8 +88,11 @@ class Root:
         old = np.asfortranarray(self.factor), np.asfortranarray(self.target)
         return (*old, None) if donate else (np.empty_like(old[0]), np.empty_like(old[1]), old)
 
-    def with_prior(self, weight: float, start: Array, unpenalized: int = 0) -> "Root":
-        """With the prior weight·‖W − start‖² added; the first `unpenalized` features get only the rounding floor."""
+    def with_prior(self, weight: float | Array, start: Array, unpenalized: int = 0) -> "Root":
+        """With the prior weight·‖W − start‖² added; the first `unpenalized` features get only the rounding floor.
+
+        `weight` is one number, or one per feature.
+        """
         return prior(weight, start, unpenalized, self.rounding_floor(), self.dtype).merged(self, donate=True)
 
     def solve(self) -> Array:
@@ -209,14 +212,16 @@ def empty(features: int, outputs: int, dtype: DTypeLike = np.float64) -> Root:
     )
 
 
-def prior_diagonal(weight: float, features: int, unpenalized: int, floor: float, dtype: DTypeLike) -> Array:
+def prior_diagonal(weight: float | Array, features: int, unpenalized: int, floor: float, dtype: DTypeLike) -> Array:
     """(d,) Square roots of the prior's weights: `weight`, but only `floor` for the first `unpenalized` features."""
     diagonal = np.full(features, np.sqrt(weight), dtype)
     diagonal[:unpenalized] = np.sqrt(max(floor, float(np.finfo(dtype).tiny)))
     return diagonal
 
 
-def prior(weight: float, start: Array, unpenalized: int = 0, floor: float = 0.0, dtype: DTypeLike = np.float64) -> Root:
+def prior(
+    weight: float | Array, start: Array, unpenalized: int = 0, floor: float = 0.0, dtype: DTypeLike = np.float64
+) -> Root:
     """The root of the rows √weight·I with targets √weight·start; see `prior_diagonal`."""
     d = len(start)
     diagonal = prior_diagonal(weight, d, unpenalized, floor, dtype)

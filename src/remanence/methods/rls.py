@@ -22,6 +22,7 @@ from remanence.memory.forgetting import WeightSchedule
 from remanence.memory.posterior import RENEWAL
 from remanence.memory.products import scores_of
 from remanence.memory.root import Root, add_rows, sums_of_squares
+from remanence.memory.variances import column_variances, constant_columns
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.live.generic import Live
 from remanence.methods.precision import check_loss
@@ -209,6 +210,8 @@ class RLS(SoftMethod[Learned]):
         (d, c), t, log_forget = state.start.shape, state.count, float(np.log(self.forget))
         logdet = self._joint_root(state).logdet() - d * t * min(log_forget, 0.0)
         prior = (d - state.unpenalized) * np.log(self.ridge_of(state))
+        if state.scaled:
+            prior += float(np.log(column_variances(self.data(state))[state.unpenalized :]).sum())
         noise = t * np.log(2 * np.pi) + log_forget * t * (t + 1) / 2
         return float(-0.5 * (c * (noise + logdet - prior) + self.loss(state)))
 
@@ -297,6 +300,8 @@ class RLS(SoftMethod[Learned]):
             return state.each(lambda own, member: replace(self, forget=own.forget).shifted(member, by))  # type: ignore[arg-type,return-value]
         state = state.as_least_squares("shifted")
         data = self.data(state).copy()
+        if state.scaled:  # what rounding left of a constant feature must not become one of deviation 1
+            data.factor[1:, constant_columns(data)] = 0
         data.factor[0, 1:] += data.factor[0, 0] * by  # R times an upper triangular matrix stays one
         data = replace(data, lost=lost.shifted(data.lost, by))
         return state.with_data(self._schedule, data, state.count)
@@ -306,8 +311,14 @@ class RLS(SoftMethod[Learned]):
         if isinstance(state, BankState):
             return state.each(lambda own, member: replace(self, forget=own.forget).with_ridge(member, ridge))  # type: ignore[arg-type,return-value]
         state = state.as_least_squares("with_ridge")
-        data, ridge = self.data(state), RLS(ridge).ridge
-        return RLSState.from_data(self._schedule, data, state.start, state.count, ridge, state.unpenalized, shared=True)
+        return self._with_prior(state, RLS(ridge).ridge, state.scaled)
+
+    def with_scale(self, state: RLSState | ExactState, scaled: bool) -> RLSState:
+        """The state with the ridge for standardized features, or for features as they are; feature 0 must be ones."""
+        state = state.as_least_squares("with_scale")
+        if scaled and state.unpenalized != 1:
+            raise InputError('expected an intercept as the only unpenalized feature for scale="standard", got none')
+        return self._with_prior(state, state.ridge, scaled)
 
     def with_outputs(self, state: Learned, sources: Array) -> Learned:
         return state.with_outputs(self._schedule, sources)
@@ -318,9 +329,15 @@ class RLS(SoftMethod[Learned]):
             return state.each(lambda own, member: replace(self, forget=own.forget).with_features(member, features))  # type: ignore[arg-type,return-value]
         state = state.as_least_squares("with_features")
         data, start = self.data(state).with_features(features), add_rows(state.start, features)
-        return RLSState.from_data(self._schedule, data, start, state.count, state.ridge, state.unpenalized)
+        prior = (state.ridge, state.unpenalized)
+        return RLSState.from_data(self._schedule, data, start, state.count, *prior, scaled=state.scaled)
 
     # Helpers
+
+    def _with_prior(self, state: RLSState, ridge: float | Literal["auto"], scaled: bool) -> RLSState:
+        data, free = self.data(state), state.unpenalized
+        rows = (self._schedule, data, state.start, state.count)
+        return RLSState.from_data(*rows, ridge, free, shared=True, scaled=scaled)
 
     def _joint_root(self, state: RLSState) -> Root:
         """The root of all rows and the prior."""

@@ -13,6 +13,7 @@ from remanence.arrays import Array
 from remanence.memory.forgetting import WeightSchedule
 from remanence.memory.posterior import NARROW, Cache, Posterior
 from remanence.memory.root import take_outputs
+from remanence.memory.variances import column_variances
 from remanence.methods.precision import precision_loss, usual_energy, warn_of_large_rows
 from remanence.methods.ridge_choice import best_ridge
 from remanence.validation import check_result
@@ -39,7 +40,15 @@ class RLSState(Posterior):
                 self.sharing.shared = True
             rows = pending.appended(X, Y)
             return RLSState(
-                self.data, rows, self.start, self.count + n, self.ridge, self.unpenalized, Cache(), self.sharing
+                self.data,
+                rows,
+                self.start,
+                self.count + n,
+                self.ridge,
+                self.unpenalized,
+                Cache(),
+                self.sharing,
+                self.scaled,
             )
         self._check_before_folding(schedule, X, Y)
         return self.folded(schedule, X, Y, donate, scratch=scratch)
@@ -68,7 +77,9 @@ class RLSState(Posterior):
             return float(self.ridge)
         if self.cache.ridge is None:
             rows = schedule.effective_count(self.count)
-            self.cache.ridge = best_ridge(self.all_rows(schedule), self.start, self.unpenalized, rows)
+            data = self.all_rows(schedule)
+            scales = np.sqrt(column_variances(data)) if self.scaled else None
+            self.cache.ridge = best_ridge(data, self.start, self.unpenalized, rows, scales)
         return float(self.cache.ridge)
 
     def folded_state(self, schedule: WeightSchedule) -> "RLSState":
@@ -82,7 +93,8 @@ class RLSState(Posterior):
     def with_outputs(self, schedule: WeightSchedule, sources: Array) -> "RLSState":
         """With output j taken from output sources[j], or new where that is -1."""
         data, start = self.shared_rows(schedule).with_outputs(sources), take_outputs(self.start, sources)
-        return self.from_data(schedule, data, start, self.count, self.ridge, self.unpenalized, shared=True)
+        prior = (self.ridge, self.unpenalized)
+        return self.from_data(schedule, data, start, self.count, *prior, shared=True, scaled=self.scaled)
 
     def precision_loss(self, schedule: WeightSchedule) -> float:
         """A bound of the relative error that removals left in the predictions."""
@@ -109,7 +121,7 @@ class RLSState(Posterior):
         """Warn of rows that are so large that they can hardly be removed again."""
         if schedule.forget != 1 or self.count == self.pending.count:
             return
-        prior = 0.0 if self.ridge == "auto" else float(self.ridge)
+        prior = 0.0 if self.ridge == "auto" or self.scaled else float(self.ridge)
         buffer, flat = self.pending.buffer, (X.ravel(order="K"), Y.ravel(order="K"))
         x, y = (float(np.vdot(v, v)) for v in flat)
         if buffer.usual_energy is None or not (x <= buffer.usual_energy[0] and y <= buffer.usual_energy[1]):

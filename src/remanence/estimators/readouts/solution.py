@@ -1,6 +1,6 @@
 """The scores of a readout as a linear function of the features, solved once for each state and kept beside it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.readouts.discriminant import Discriminant, discriminant_of
+from remanence.memory.variances import column_variances
 from remanence.methods import RLS
 from remanence.methods.protocol import Method
 from remanence.validation import check_result, quiet
@@ -63,8 +64,14 @@ def solve_discriminant(
     state = state.as_least_squares("a discriminant")
     schedule = method._schedule
     data, kept = method.data(state), np.flatnonzero(present)
-    penalty = state.prior_weight(schedule, method.ridge_of(state), state.count, data)
-    found = discriminant_of(data.with_outputs(kept), W[:, kept], penalty, centred)
+    if state.scaled:  # the discriminant of standardized features; its weights apply to features as they are
+        scales, penalty = np.sqrt(column_variances(data)).astype(data.dtype), method.ridge_of(state)
+        scales[0] = 1
+        rows = replace(data.with_outputs(kept), factor=data.factor / scales)
+        found = discriminant_of(rows, W[:, kept] * scales[:, None], penalty, centred)
+    else:
+        penalty = state.prior_weight(schedule, method.ridge_of(state), state.count, data)
+        found = discriminant_of(data.with_outputs(kept), W[:, kept], penalty, centred)
     weights, bias = np.zeros(W.shape), np.full(W.shape[1], NO_SAMPLES)
     weights[int(centred) :, kept] = found.weights(W[int(centred) :, kept])
     bias[kept] = found.intercepts(uniform)

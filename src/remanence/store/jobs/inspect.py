@@ -174,12 +174,14 @@ def _solution(learner: Any) -> _Solution | None:
     data, ridge = method.data(state), method.ridge_of(state)
     R, z, W = (np.asarray(part, float) for part in (data.factor, data.target, method.weights(state)))
     d, free, eps = len(R), state.unpenalized, float(np.finfo(data.dtype).eps)
-    prior = np.full((d, 1), max(ridge, data.rounding_floor()))
+    weights = state.prior_weights(method._schedule, ridge, data)
+    prior = np.array(np.broadcast_to(weights, d), float)[:, None]
     prior[:free] = 0
     off = R.T @ (R @ W - z) + prior * (W - state.start)  # (N)
-    root, size = np.linalg.norm(R) + np.sqrt(d * ridge), np.linalg.norm(W)
-    scale = float(root * (root * size + np.linalg.norm(z) + np.sqrt(ridge) * np.linalg.norm(state.start)))
-    condition = _condition(data.with_prior(ridge, state.start, free).factor)
+    root, size = np.linalg.norm(R) + np.sqrt(prior.sum()), np.linalg.norm(W)
+    start = float(np.linalg.norm(np.sqrt(prior) * state.start))
+    scale = float(root * (root * size + np.linalg.norm(z) + start))
+    condition = _condition(data.with_prior(weights, state.start, free).factor)
     equations = Certificate(
         "the weights solve the normal equations of the memory",
         "least squares over all rows",

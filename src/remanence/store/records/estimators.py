@@ -70,6 +70,8 @@ def _continual_check(parts: PartValues, lengths: Lengths) -> str:
     """Whether what was learned belongs to the settings."""
     if not _class_weights(parts.get("class_weight")):
         return f"expected class_weight of numbers by label, got {parts['class_weight']!r:.40}"
+    if parts["scale"] not in (None, "standard"):
+        return f"expected scale None or standard, got {parts['scale']!r:.40}"
     if "state_" not in parts:
         return ""
     features, ones = parts["features"], bool(parts["fit_intercept"])
@@ -189,7 +191,13 @@ BESIDES = NAMES | {"features_": "RandomFeatures", "features_fingerprint_": "str"
 LABELS = {"classes_": "labels c", "n_seen_": "count", "n_features_in_": "count 1"}
 SOFTMAX = {"weights_": "d c float64", "intercepts_": "c float64", "shift_": "d float64", "power_": "number"}
 DESCENT = dict.fromkeys(("step", "epochs", "batch", "seed"), "setting")
-SETTINGS = {"method": "optional method", "fit_intercept": "bool", "features": "features", "dtype": "dtype"}
+SETTINGS = {
+    "method": "optional method",
+    "fit_intercept": "bool",
+    "features": "features",
+    "scale": "setting",
+    "dtype": "dtype",
+}
 
 ESTIMATOR_RECORDS = {
     "Assessment": Record(
@@ -213,7 +221,7 @@ ESTIMATOR_RECORDS = {
         from_parts=_continual_from_parts,
         learned=CONTINUAL | {"classes_": "labels c", "class_count_": "c any"},
         optional=BESIDES | {"assessment_": "Assessment", "_budget": "Budget"},
-        defaults={"readout": "ridge"},
+        defaults={"readout": "ridge", "scale": None},
         check=_continual_check,
         is_root=True,
     ),
@@ -224,7 +232,7 @@ ESTIMATOR_RECORDS = {
         from_parts=_continual_from_parts,
         learned=CONTINUAL | {"_flat": "bool"},
         optional=BESIDES | {"errors_": "PastErrors * c"},
-        defaults={"intervals": "auto"},
+        defaults={"intervals": "auto", "scale": None},
         check=_continual_check,
         is_root=True,
     ),
