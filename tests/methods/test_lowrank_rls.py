@@ -94,3 +94,64 @@ def test_a_classifier_on_features_too_wide_for_a_square():
         model.partial_fit(X[part] / 16, y[part])
     assert model.score(X / 16, y) > 0.95
     assert 0 < model.method.dropped(model.state_) < 0.2
+
+
+def centred_oracle(X, Y, rank, ridge):
+    """Ridge in the leading directions of the centred rows, with a free intercept: weights and intercept."""
+    mean, level = X.mean(axis=0), Y.mean(axis=0)
+    U, s, Vt = np.linalg.svd(X - mean, full_matrices=False)
+    W = Vt[:rank].T @ ((s[:rank] / (s[:rank] ** 2 + ridge))[:, None] * (U[:, :rank].T @ (Y - level)))
+    return W, level - mean @ W
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3])  # (a column of ones that is the weakest direction, or the strongest)
+def test_the_intercept_is_outside_of_the_truncation(scale):
+    X, Y, _ = stream(n=14, d=30, c=3, decay=0.2)
+    X, Y = scale * (X + 3.0), Y + 7.0
+    model = rm.ContinualRegressor(rm.LowRankRLS(rank=6, ridge=0.05 * scale**2)).fit(X, Y)
+    W, level = centred_oracle(X, Y, 6, 0.05 * scale**2)
+    np.testing.assert_allclose(model.coef_, W.T, atol=1e-10 / scale)
+    np.testing.assert_allclose(model.intercept_, level, atol=1e-9)
+    np.testing.assert_allclose(model.predict(X).mean(axis=0), Y.mean(axis=0), atol=1e-10)
+
+
+def test_means_stay_exact_however_much_is_dropped(tmp_path):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((900, 40)) + np.linspace(0, 50, 900)[:, None]  # means that move
+    y = X @ rng.standard_normal(40) + 5
+    model, other = (rm.ContinualRegressor(rm.LowRankRLS(rank=8)) for _ in range(2))
+    for part in np.split(np.arange(600), [1, 50, 333]):
+        model.partial_fit(X[part], y[part])
+    other.partial_fit(X[600:], y[600:])
+    model.merge(other)
+    rm.save(model, tmp_path / "m")
+    for found in (model, rm.load(tmp_path / "m")):
+        assert found.predict(X).mean() == pytest.approx(y.mean(), rel=1e-9)  # residuals of a free intercept sum to zero
+    rm.load(tmp_path / "m").partial_fit(X[:5], y[:5])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 99), st.lists(st.integers(1, 119), max_size=6))
+def test_at_full_rank_an_intercept_is_that_of_rls(seed, cuts):
+    X, Y, _ = stream(seed=seed)
+    X = X + np.arange(12)
+    low = rm.ContinualRegressor(rm.LowRankRLS(rank=12, ridge=0.3))
+    full = rm.ContinualRegressor(rm.RLS(ridge=0.3)).fit(X, Y)
+    for part in np.split(np.arange(len(X)), sorted(set(cuts))):
+        low.partial_fit(X[part], Y[part])
+    for found, expected in zip(low.predict(X, return_std=True), full.predict(X, return_std=True), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
+
+
+def test_a_state_without_a_border_goes_on_and_merges():
+    X, Y, _ = stream(n=60)
+    Z = np.column_stack([np.ones(60), X])
+    low = rm.LowRankRLS(rank=13, ridge=0.3)
+    new = taught(low, Z[30:], Y[30:], free=1)
+    old = low.settled(taught(low, Z[:30], Y[:30]))
+    old = type(old)(old.spectrum, old.pending, old.start, old.count, old.ridge, 1)  # as in files of earlier versions
+    np.testing.assert_allclose(
+        low.weights(low.update(old, Z[30:], Y[30:])), low.weights(taught(low, Z, Y, free=1)), atol=1e-9
+    )
+    for a, b in ((old, new), (new, old)):
+        np.testing.assert_allclose(low.weights(low.merge(a, b)), low.weights(taught(low, Z, Y, free=1)), atol=1e-9)

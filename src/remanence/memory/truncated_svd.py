@@ -71,3 +71,22 @@ def no_spectrum(features: int, outputs: int, dtype: DTypeLike = np.float64) -> S
     return Spectrum(
         np.zeros((features, 0), dtype), np.zeros(0, dtype), np.zeros((0, outputs), dtype), np.zeros(outputs), 0.0
     )
+
+
+def eliminated(border: Array | None, X: Array, Y: Array) -> tuple[Array | None, Array, Array]:
+    """The border [R T z] of leading features (u, d + c) with the rows X, Y rotated into it, and what is left of them.
+
+    What is left is zero in the leading features, so that truncating it leaves the border exact. No border: the rows.
+    """
+    if border is None:
+        return None, X, Y
+    u, d = len(border), X.shape[1]
+    stacked = np.concatenate([border, np.concatenate([X, Y], axis=1)])
+    for j in range(u):  # one reflection per column
+        column = stacked[j:, j].copy()
+        column[0] += np.copysign(np.linalg.norm(column), column[0])
+        square = column @ column
+        if square > 0:
+            stacked[j:] -= np.outer(2 / square * column, column @ stacked[j:])
+        stacked[j + 1 :, j] = 0
+    return stacked[:u], stacked[u:, :d], stacked[u:, d:]

@@ -1,10 +1,13 @@
 """RLS for very wide features: ridge least squares within the strongest directions of the data.
 
-    W = V a,   (diag(s²) + λ(I − V₀ᵀV₀)) a = diag(s) z                                            (LR)
+    [U X] = Q [R T; 0 X̃]      X̃ ≈ P diag(s) Vᵀ                                                    (LR1)
+    W = V a,   (diag(s²) + λI) a = diag(s) z          W₀ = R⁻¹(z₀ − T W)                           (LR2)
 
-V, s, z: the truncated singular value decomposition of all rows, see memory/truncated_svd.py; V₀ the rows of V that
-belong to unpenalized features. With `rank` at the number of features (or of samples) it is RLS. Truncation drops the
-weakest directions, which for ill-conditioned features are mostly noise, and counts the energy that went with them.
+U are unpenalized features, as the column of ones of an intercept: their rows R, T, z₀ (the border) are kept exactly,
+and only the rest X̃, which is centred then, is truncated (V, s, z: memory/truncated_svd.py). With `rank` at the number
+of features (or of samples) it is RLS. Truncation drops the weakest directions, which for ill-conditioned features are
+mostly noise, and counts the energy that went with them. States of earlier files have no border: theirs is inside V,
+and λI is λ(I − V₀ᵀV₀) with V₀ the rows of V that belong to unpenalized features.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +20,7 @@ from remanence.arrays import Array, read_only
 from remanence.errors import InputError
 from remanence.memory.pending_rows import PendingRows, RowBuffer
 from remanence.memory.root import sums_of_squares, take_outputs
-from remanence.memory.truncated_svd import Spectrum, no_spectrum
+from remanence.memory.truncated_svd import Spectrum, eliminated, no_spectrum
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.ridge_choice import chosen_ridge, directions
 from remanence.validation import (
@@ -37,6 +40,7 @@ class LowRankCache:
     """Results computed for one state on request."""
 
     spectrum: Spectrum | None = None
+    border: Array | None = None
     weights: Array | None = None
     ridge: float | None = None
 
@@ -52,6 +56,7 @@ class LowRankState:
     ridge: float | Literal["auto"]
     unpenalized: int = 0
     cache: LowRankCache = field(default_factory=LowRankCache, repr=False, compare=False)
+    border: Array | None = None  # (u, d + c) [R T z₀] of the unpenalized features; None where there are none
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +102,24 @@ class LowRankRLS(SoftMethod[LowRankState]):
     ) -> LowRankState:
         start = check_start(start, features, outputs, dtype)
         check_free(free, features)
-        return self._fresh(no_spectrum(features, outputs, dtype), start, 0, self.ridge, free)
+        border = np.zeros((free, features + outputs), dtype) if free else None
+        return self._fresh(no_spectrum(features, outputs, dtype), start, 0, self.ridge, free, border)
 
     @quiet
     def update(self, state: LowRankState, X: Any, Y: Any, donate: bool = False) -> LowRankState:
         X, Y = check_block(X, Y, state.start)
-        spectrum, pending, count = state.spectrum, state.pending, state.count + len(X)
+        spectrum, border, pending, count = state.spectrum, state.border, state.pending, state.count + len(X)
         Y = Y - X @ state.start  # the spectrum knows what is left for it to explain
         while len(X) >= pending.space():
             space = pending.space()
             full = pending.appended(X[:space], Y[:space])
-            spectrum = spectrum.absorbed(full.X, full.Y, self._rank(state))
+            border, rows, targets = eliminated(border, full.X, full.Y)
+            spectrum = spectrum.absorbed(rows, targets, self._rank(state))
             pending, X, Y = self._no_rows(state.start), X[space:], Y[space:]
         if len(X):
             pending = pending.appended(X, Y)
         check_result(spectrum.strength)
-        return LowRankState(spectrum, pending, state.start, count, state.ridge, state.unpenalized)
+        return LowRankState(spectrum, pending, state.start, count, state.ridge, state.unpenalized, border=border)
 
     def track(self, state: LowRankState, X: Any, Y: Any, donate: bool = False) -> tuple[LowRankState, Array]:
         X, Y = check_block(X, Y, state.start)
@@ -126,7 +133,10 @@ class LowRankRLS(SoftMethod[LowRankState]):
     def weights(self, state: LowRankState) -> Array:
         if state.cache.weights is None:
             seen = self._spectrum(state)
-            step = seen.basis @ np.linalg.solve(self._system(state), seen.strength[:, None] * seen.target)  # (LR)
+            step = seen.basis @ np.linalg.solve(self._system(state), seen.strength[:, None] * seen.target)  # (LR2)
+            border, (d, u) = state.cache.border, (len(step), state.unpenalized)
+            if border is not None:
+                step[:u] = np.linalg.pinv(border[:, :u]) @ (border[:, d:] - border[:, u:d] @ step[u:])
             check_result(step)
             state.cache.weights = state.start + step
         return read_only(state.cache.weights)
@@ -135,8 +145,13 @@ class LowRankRLS(SoftMethod[LowRankState]):
     def variance(self, state: LowRankState, X: Any) -> Array:
         seen, ridge = self._spectrum(state), self.ridge_of(state)
         X = check_rows(X, len(state.start), state.start.dtype)
+        border, u, fixed = state.cache.border, state.unpenalized, np.zeros(len(X))
+        if border is not None:
+            along = X[:, :u] @ np.linalg.pinv(border[:, :u])  # (n, u)
+            fixed = (along**2).sum(axis=1)
+            X = np.concatenate([np.zeros_like(X[:, :u]), X[:, u:] - along @ border[:, u : X.shape[1]]], axis=1)
         inside = X @ seen.basis
-        spread = np.einsum("ij,ji->i", inside, np.linalg.solve(self._system(state), inside.T))
+        spread = fixed + np.einsum("ij,ji->i", inside, np.linalg.solve(self._system(state), inside.T))
         outside = np.maximum((X[:, state.unpenalized :] ** 2).sum(axis=1) - (inside**2).sum(axis=1), 0) / ridge
         noise = self._loss(state) / max(state.count - state.unpenalized, 1)
         return np.asarray((1 + spread + outside)[:, None] * np.maximum(noise, np.finfo(float).tiny))
@@ -147,7 +162,7 @@ class LowRankRLS(SoftMethod[LowRankState]):
         return float(self._loss(state).sum())
 
     def dropped(self, state: LowRankState) -> float:
-        """The share of the energy ‖X‖² that truncation has dropped, 0 to 1."""
+        """The share of the energy ‖X̃‖² that truncation has dropped, 0 to 1."""
         seen = self._spectrum(state)
         total = seen.kept() + seen.dropped
         return seen.dropped / total if total else 0.0
@@ -158,7 +173,7 @@ class LowRankRLS(SoftMethod[LowRankState]):
         if state.cache.ridge is None:
             seen = self._spectrum(state)
             rows, target = seen.rows(), seen.target
-            if state.unpenalized:
+            if state.unpenalized and state.border is None:
                 Q = np.linalg.qr(rows[:, : state.unpenalized])[0]
                 rows, target = (
                     rows[:, state.unpenalized :] - Q @ (Q.T @ rows[:, state.unpenalized :]),
@@ -171,7 +186,11 @@ class LowRankRLS(SoftMethod[LowRankState]):
 
     def rows(self, state: LowRankState) -> tuple[Array, Array]:
         seen = self._spectrum(state)
-        return seen.rows(), np.full(len(seen.basis), seen.strength.max(initial=0.0))
+        rows, size = seen.rows(), np.full(len(seen.basis), seen.strength.max(initial=0.0))
+        if state.cache.border is None:
+            return rows, size
+        border = state.cache.border[:, : len(size)]
+        return np.concatenate([border, rows]), np.maximum(size, np.abs(border).max(axis=0))
 
     def template(self, state: LowRankState) -> Array:
         return state.start
@@ -181,7 +200,8 @@ class LowRankRLS(SoftMethod[LowRankState]):
         """Truncation happens at this cut too, as at the end of every chunk."""
         if not state.pending.count:
             return state
-        return self._fresh(self._spectrum(state), state.start, state.count, state.ridge, state.unpenalized)
+        spectrum, prior = self._spectrum(state), (state.ridge, state.unpenalized)
+        return self._fresh(spectrum, state.start, state.count, *prior, state.cache.border)
 
     def remove(self, state: LowRankState, X: Any, Y: Any, accept_loss: bool = False) -> LowRankState:
         raise InputError("expected a method that keeps all directions to remove samples from, got LowRankRLS; use RLS")
@@ -192,16 +212,26 @@ class LowRankRLS(SoftMethod[LowRankState]):
     def merge(self, a: LowRankState, b: LowRankState) -> LowRankState:
         if a.start.shape != b.start.shape or a.unpenalized != b.unpenalized or not np.array_equal(a.start, b.start):
             raise InputError("expected two states of one shape with the same start, got different ones")
-        mine, theirs = self._spectrum(a), self._spectrum(b)
-        both = mine.absorbed(theirs.rows(), theirs.target, self._rank(a))
+        if (a.border is None) != (b.border is None):  # a state of an earlier file
+            a, b = self._bordered(a), self._bordered(b)
+        mine, theirs, d = self._spectrum(a), self._spectrum(b), len(a.start)
+        border, X, Y = a.cache.border, theirs.rows(), theirs.target
+        if b.cache.border is not None:
+            border, *more = eliminated(border, b.cache.border[:, :d], b.cache.border[:, d:])
+            X, Y = np.concatenate([X, more[0]]), np.concatenate([Y, more[1]])
+        both = mine.absorbed(X, Y, self._rank(a))
         both = Spectrum(both.basis, both.strength, both.target, both.rest + theirs.rest, both.dropped + theirs.dropped)
-        return self._fresh(both, a.start, a.count + b.count, a.ridge, a.unpenalized)
+        return self._fresh(both, a.start, a.count + b.count, a.ridge, a.unpenalized, border)
 
     def shifted(self, state: LowRankState, by: Array) -> LowRankState:
-        seen = self._spectrum(state)
+        seen, border = self._spectrum(state), state.cache.border
+        d, c = state.start.shape
+        if border is not None:
+            border = border.copy()
+            border[:, 1:d] += border[:, :1] * by  # (nothing but the border has a part along the column of ones)
+            return self._fresh(seen, state.start, state.count, state.ridge, state.unpenalized, border)
         rows = seen.rows()
         rows[:, 1:] += rows[:, :1] * by
-        d, c = state.start.shape
         fresh = no_spectrum(d, c, state.start.dtype).absorbed(rows, seen.target, self._rank(state))
         spectrum = Spectrum(
             fresh.basis, fresh.strength, fresh.target, fresh.rest + seen.rest, fresh.dropped + seen.dropped
@@ -210,14 +240,18 @@ class LowRankRLS(SoftMethod[LowRankState]):
 
     def with_ridge(self, state: LowRankState, ridge: Any) -> LowRankState:
         ridge = LowRankRLS(1, ridge).ridge
-        return LowRankState(state.spectrum, state.pending, state.start, state.count, ridge, state.unpenalized)
+        rows = (state.spectrum, state.pending, state.start, state.count)
+        return LowRankState(*rows, ridge, state.unpenalized, border=state.border)
 
     def with_outputs(self, state: LowRankState, sources: Array) -> LowRankState:
         spectrum, start = state.spectrum.with_outputs(sources), take_outputs(state.start, sources)
         pending = self._no_rows(start)
         if state.pending.count:
             pending = pending.appended(state.pending.X, take_outputs(state.pending.Y, sources))
-        return LowRankState(spectrum, pending, start, state.count, state.ridge, state.unpenalized)
+        border, d = state.border, len(start)
+        if border is not None:
+            border = np.concatenate([border[:, :d], take_outputs(border[:, d:], sources)], axis=1)
+        return LowRankState(spectrum, pending, start, state.count, state.ridge, state.unpenalized, border=border)
 
     # Helpers
 
@@ -227,23 +261,37 @@ class LowRankRLS(SoftMethod[LowRankState]):
     def _no_rows(self, start: Array) -> PendingRows:
         return PendingRows(RowBuffer(max(16, min(self.rank, 1000)), start))
 
-    def _fresh(self, spectrum: Spectrum, start: Array, count: int, ridge: Any, unpenalized: int) -> LowRankState:
-        return LowRankState(spectrum, self._no_rows(start), start, count, ridge, unpenalized)
+    def _fresh(
+        self, spectrum: Spectrum, start: Array, count: int, ridge: Any, unpenalized: int, border: Array | None = None
+    ) -> LowRankState:
+        return LowRankState(spectrum, self._no_rows(start), start, count, ridge, unpenalized, border=border)
+
+    def _bordered(self, state: LowRankState) -> LowRankState:
+        """The same rows with a border, which states of earlier files do not have."""
+        seen = self._spectrum(state)
+        if state.border is not None:
+            return state
+        (d, c), dtype = state.start.shape, state.start.dtype
+        border, X, Y = eliminated(np.zeros((state.unpenalized, d + c), dtype), seen.rows(), seen.target)
+        found = no_spectrum(d, c, dtype).absorbed(X, Y, self._rank(state))
+        spectrum = Spectrum(found.basis, found.strength, found.target, found.rest + seen.rest, seen.dropped)
+        return self._fresh(spectrum, state.start, state.count, state.ridge, state.unpenalized, border)
 
     def _spectrum(self, state: LowRankState) -> Spectrum:
         """With the pending rows."""
         if state.cache.spectrum is None:
-            seen, pending = state.spectrum, state.pending
+            seen, border, pending = state.spectrum, state.border, state.pending
             if pending.count:
-                seen = seen.absorbed(pending.X, pending.Y, self._rank(state))
-            state.cache.spectrum = seen
+                border, X, Y = eliminated(border, pending.X, pending.Y)
+                seen = seen.absorbed(X, Y, self._rank(state))
+            state.cache.border, state.cache.spectrum = border, seen
         return state.cache.spectrum
 
     def _system(self, state: LowRankState) -> Array:
-        """diag(s²) + λ(I − V₀ᵀV₀), (r, r)."""
+        """diag(s²) + λI, (r, r), or without a border diag(s²) + λ(I − V₀ᵀV₀)."""
         seen, ridge = self._spectrum(state), self.ridge_of(state)
         system = np.diag(seen.strength**2 + ridge)
-        if state.unpenalized:
+        if state.unpenalized and state.border is None:
             V0 = seen.basis[: state.unpenalized]
             system -= ridge * (V0.T @ V0)
         return system

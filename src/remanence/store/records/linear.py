@@ -22,6 +22,9 @@ def _soft_check(parts: PartValues, lengths: Lengths) -> str:
     pending, cache = parts["waiting"], parts.get("known")
     if not _is_ridge(parts["ridge"]) or parts["free"] > lengths["d"]:
         return f"expected a ridge and a number of unpenalized features, got {parts['ridge']!r:.40} and {parts['free']}"
+    border, shape = parts.get("border"), (parts["free"], lengths["d"] + lengths["c"])
+    if border is not None and (border.shape != shape or not parts["free"]):
+        return f"expected a border of shape {shape}, got {border.shape}"
     if pending.count > parts["count"]:
         return f"expected at most {parts['count']} pending rows, the number learned, got {pending.count}"
     shape = (lengths["d"], lengths["c"])
@@ -92,8 +95,10 @@ LINEAR_RECORDS = {
             "count": "count",
             "ridge": "setting",
             "free": "count",
+            "border": "optional * *",
         },
         to_parts=_soft_to_parts("cache"),
+        defaults={"border": None},
         from_parts=_soft_from_parts,
         check=_soft_check,
     ),
