@@ -1,7 +1,8 @@
-"""The array type of the library, and views that cannot be written to."""
+"""The array type of the library, views that cannot be written to, and triangles packed into half the numbers."""
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
@@ -12,3 +13,20 @@ def read_only(array: Array) -> Array:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def triangle(factor: Array) -> Array:
+    """The upper triangle of a matrix (d, d), column by column: d(d + 1)/2 numbers."""
+    return np.concatenate([factor[: j + 1, j] for j in range(len(factor))] or [factor.reshape(-1)])
+
+
+def square(packed: Array, d: int) -> Array:
+    """The upper triangular matrix (d, d), column-major, of such columns."""
+    if packed.shape != (d * (d + 1) // 2,):
+        raise ValueError(f"expected a triangle of {d * (d + 1) // 2} numbers, got {packed.shape}")
+    factor = np.zeros((d, d), packed.dtype, order="F")
+    start = 0
+    for j in range(d):
+        factor[: j + 1, j] = packed[start : start + j + 1]
+        start += j + 1
+    return factor

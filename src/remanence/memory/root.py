@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import get_lapack_funcs  # (here, and not in the function: the first row must not wait for it)
 
-from remanence.arrays import Array
+from remanence.arrays import Array, square, triangle
 from remanence.errors import InputError, NumericalError
 from remanence.kernels.folding import chunk, fold
 from remanence.memory.lost import ROUNDING, after_removal
 from remanence.memory.lost import merged as lost_by_both
-from remanence.memory.triangle import square, triangle
 from remanence.validation import check_count
 
 

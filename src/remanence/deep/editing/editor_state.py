@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from remanence.arrays import Array
+from remanence.arrays import Array, square, triangle
 from remanence.deep.editing.preserved_keys import PreservedKeys
 from remanence.deep.nn.saved_parts import SavedParts
 from remanence.errors import InputError
 from remanence.memory.root import Root
-from remanence.memory.triangle import square, triangle
 from remanence.memory.truncated_svd import Spectrum
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from remanence.memory.triangle import square, triangle
+from remanence.arrays import square, triangle
 from remanence.store.format.record import Lengths, PartValues
 
 MOST_PENDING = 1024  # rows; more than any method keeps pending
