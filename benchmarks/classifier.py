@@ -22,7 +22,7 @@ def _features(n: int, d: int) -> tuple[Array, Array]:
 
 
 def _ours(X: Array, y: Array, batch: int) -> Array:
-    model = rm.ContinualClassifier(rm.RLS(ridge=1.0))
+    model = rm.ContinualClassifier(rm.RLS(ridge=1.0), calibrate=False)
     step = len(X) // TASKS
     for task in range(TASKS):
         for i in range(task * step, (task + 1) * step, batch):
@@ -79,7 +79,9 @@ def classifier(effort: Effort) -> tuple[Row, ...]:
     found = measure(calls, effort)
     agree(found.results["ours"] == found.results["ridge"], np.ones(batch), 0.1, "answers of RidgeClassifier")
     ours = found.best("ours", n)
-    what = f"ContinualClassifier(RLS()), d = {d}, {CLASSES} classes in {TASKS} tasks, batches of {batch}"
+    what = (
+        f"ContinualClassifier(RLS(), calibrate=False), d = {d}, {CLASSES} classes in {TASKS} tasks, batches of {batch}"
+    )
     limit = Limit("bare dsyrk of the same rows", found.best("syrk", n))
 
     def row(name: str, peer: str, title: str, goal: Goal) -> Row:
@@ -115,7 +117,7 @@ def two_threads(effort: Effort) -> tuple[Row, ...]:
         found = measure(calls, effort, on_the_wall=True)
     if not (found.results["one"] == found.results["two"]).all():
         raise NotTheSame("expected the same answers from one thread and from two")
-    what = f"ContinualClassifier(RLS()), d = {d}, {CLASSES} classes in {TASKS} tasks, batches of {batch}, two threads"
+    what = f"ContinualClassifier(RLS(), calibrate=False), d = {d}, {CLASSES} classes, batches of {batch}, two threads"
 
     def row(name: str, peer: str, title: str, goal: Goal) -> Row:
         pairs = found.pairs("two", peer, n, n)

@@ -16,7 +16,7 @@ from remanence.estimators.growing_classes import grow_classes
 from remanence.estimators.input_checks import as_input_error, check_labels
 from remanence.estimators.readouts.self_assessing import Block, SelfAssessing
 from remanence.estimators.readouts.solution import READOUTS, check_readout
-from remanence.estimators.settings import check_word
+from remanence.estimators.settings import check_bool, check_word
 from remanence.labels import check_same_kind
 from remanence.methods.protocol import Method
 from remanence.validation import check_number
@@ -48,6 +48,10 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         With "uniform" the scores are divided by each class's share of the samples seen, as if all classes were equally
         common: a cheap correction of the scores, not a fit with other weights. A discriminant leaves out the logarithm
         of the shares instead.
+    calibrate : bool
+        Keep count of answers to rows before they are learned, for probabilities that mean something, see
+        `calibration_`. It changes no score, and makes learning slower, for small blocks up to several times; without
+        it `predict_proba` is a softmax of usual temperature.
     dtype : "float64" or "float32"
 
     Examples
@@ -79,6 +83,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         scale: str | None = None,
         class_weight: dict[Any, float] | None = None,
         prior: str = "seen",
+        calibrate: bool = True,
         dtype: str = "float64",
     ) -> None:
         self.method = method
@@ -88,6 +93,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         self.scale = scale
         self.class_weight = class_weight
         self.prior = prior
+        self.calibrate = calibrate
         self.dtype = dtype
 
     # Learning
@@ -147,6 +153,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
     def _check_settings(self) -> None:
         super()._check_settings()
         check_word(self.prior, "prior", ("seen", "uniform"))
+        check_bool(self.calibrate, "calibrate")
         check_readout(check_word(self.readout, "readout", READOUTS), self._method())
         if self.class_weight is not None:
             if not isinstance(self.class_weight, dict):

@@ -227,3 +227,18 @@ def test_the_temperature_minimises_the_log_loss():
     assert epsilon <= 0.004
     assert isinstance(found, Calibration)
     assert found.error < 0.03
+
+
+def test_without_calibration_the_scores_are_the_same_and_nothing_is_counted(tmp_path):
+
+    X, y = load_digits(return_X_y=True)
+    kept, plain = (rm.ContinualClassifier(calibrate=c).fit(X[:500], y[:500]) for c in (True, False))
+    for model in (kept, plain):
+        model.partial_fit(X[500:900], y[500:900])
+    assert (plain.decision_function(X) == kept.decision_function(X)).all()
+    assert plain.calibration_.log_loss is None and kept.calibration_.log_loss is not None
+    np.testing.assert_allclose(plain.predict_proba(X).sum(axis=1), 1)
+    rm.save(plain, tmp_path / "m.safetensors")
+    assert rm.load(tmp_path / "m.safetensors").calibrate is False
+    with pytest.raises(rm.InputError, match="calibrate"):
+        rm.ContinualClassifier(calibrate="no").fit(X, y)

@@ -59,6 +59,7 @@ class SelfAssessing(LinearClassifier, ContinualEstimator):
     answer rows that come before the next solve, in memory only; `_budget` is the work that may be spent.
     """
 
+    calibrate: bool
     assessment_: Assessment
     _earlier: Readouts | None
     _budget: Budget
@@ -69,7 +70,9 @@ class SelfAssessing(LinearClassifier, ContinualEstimator):
         if fresh:
             self.assessment_, self._earlier, self._budget = NOTHING, None, Budget()
         method = self._method()
-        if isinstance(method, RLS) and weighs_all_alike(method):
+        if not self.calibrate:
+            self.state_, self._earlier = self._learned(state, block, fresh), None
+        elif isinstance(method, RLS) and weighs_all_alike(method):
             self._teach_then_ask(method, state, block, classes, counts, fresh)
         elif method.task_per_update:  # a block is one task, not to be cut; its rows are answered by no one
             self.state_ = self._learned(state, block, fresh)

@@ -216,12 +216,18 @@ ESTIMATOR_RECORDS = {
     "Budget": Record(f"{ESTIMATORS}.readouts.budget", {"solving": "number", "answering": "number"}),
     "ContinualClassifier": Record(
         f"{ESTIMATORS}.classifier",
-        SETTINGS | {"readout": "choice ridge discriminant", "class_weight": "setting", "prior": "choice seen uniform"},
+        SETTINGS
+        | {
+            "readout": "choice ridge discriminant",
+            "class_weight": "setting",
+            "prior": "choice seen uniform",
+            "calibrate": "bool",
+        },
         to_parts=_continual_to_parts,
         from_parts=_continual_from_parts,
         learned=CONTINUAL | {"classes_": "labels c", "class_count_": "c any"},
         optional=BESIDES | {"assessment_": "Assessment", "_budget": "Budget"},
-        defaults={"readout": "ridge", "scale": None},
+        defaults={"readout": "ridge", "scale": None, "calibrate": True},
         check=_continual_check,
         is_root=True,
     ),
