@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits, make_friedman1
 import remanence as rm
 from experiments.card import Card, Claim, Table, run
 from remanence.arrays import Array
-from remanence.methods.rls_bank import BANK
+from remanence.methods.banks.rls_bank import BANK
 from remanence.progress import track_progress
 
 UCI = ("concrete", "airfoil", "bike", "elevators")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import remanence as rm
-from remanence.methods.rls_bank import BANK, EVIDENCE, FADING
+from remanence.methods.banks.rls_bank import BANK, EVIDENCE, FADING
 
 AUTO = rm.RLS(1.0, "auto")
 

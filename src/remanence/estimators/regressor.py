@@ -32,7 +32,7 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
     dtype : "float64" or "float32"
     intervals : "auto", True or False
         Keep the sizes of errors of rows before they are learned, for `predict(X, interval=0.9)`: True those of every
-        call of `partial_fit`, which follows drift best; "auto" of as many as add about a fifth to the work; False none.
+        call of `partial_fit`, which follows drift best; "auto" of a part of them, to save time; False none.
     scale : None or "standard"
         "standard" penalizes the coefficients of standardized columns: the model is that of a StandardScaler fitted on
         everything learned so far in front of the same ridge, whatever the cuts. Coefficients are those of the columns

@@ -23,10 +23,10 @@ from remanence.memory.posterior import RENEWAL
 from remanence.memory.products import scores_of
 from remanence.memory.root import Root, add_rows, sums_of_squares
 from remanence.memory.variances import column_variances, constant_columns
+from remanence.methods.banks.rls_bank import BANK, BankState, ask
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.live.generic import Live
 from remanence.methods.precision import check_loss
-from remanence.methods.rls_bank import BANK, BankState, ask
 from remanence.methods.rls_exact import ExactState
 from remanence.methods.rls_state import RLSState
 from remanence.validation import (
