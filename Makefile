@@ -78,11 +78,12 @@ sanitize: $(VENV)/.dev             ## the tests of the kernels under AddressSani
 MINIMUM := 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	print(*(d.replace(">=", "==") for d in p["dependencies"]), sep="\n")'
 
+# polars 1.40 deprecated, and 2 dropped, the protocol by which scikit-learn 1.6 reads the names of its columns.
 minimum:                           ## the tests with the oldest versions that pyproject.toml promises
 	mkdir -p build
 	$(PYTHON) -c $(MINIMUM) > build/minimum.txt
 	$(PYTHON) -m venv build/minimum
-	build/minimum/bin/pip install -q -c constraints.txt -r build/minimum.txt -e '.[dev,deep,scale]'
+	build/minimum/bin/pip install -q -c constraints.txt -r build/minimum.txt 'polars<1.40' -e '.[dev,deep,scale]'
 	build/minimum/bin/python -m pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.bench              ## every benchmark as a ratio measured in one run
