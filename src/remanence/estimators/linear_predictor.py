@@ -23,6 +23,7 @@ from remanence.memory.products import scores_of
 from remanence.methods import RLS
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.protocol import Method
+from remanence.methods.rls_state import RLSState
 from remanence.validation import check_finite, check_numbers, check_result, quiet
 
 PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
@@ -148,7 +149,7 @@ class LinearPredictor(OneValue):
                 raise InputError(f"expected the method this model was taught with, {taught}, got {method}; fit anew")
             now.state_, now.method_ = method.with_ridge(now.state_, method.ridge), method
             attributes.update(now._form())
-        if isinstance(method, RLS) and method.forget and now.state_.scaled != (scaled := now._scaled()):
+        if isinstance(now.state_, RLSState) and now.state_.scaled != (scaled := now._scaled()):
             now.state_ = method.with_scale(now.state_, scaled)
             attributes.update(now._form())
         return now
@@ -160,9 +161,10 @@ class LinearPredictor(OneValue):
         if not (isinstance(self.scale, str) and self.scale == "standard"):
             raise InputError(f'expected scale None or "standard", got {self.scale!r:.60}')
         method = self._method()
-        if not (isinstance(method, RLS) and method.forget):
+        if not (isinstance(method, RLS) and method.forget) or method.forget == "auto":
             raise InputError(
-                f'scale="standard" needs RLS with a forget above 0, which knows the moments of all rows, got {method}'
+                f'scale="standard" needs RLS with a number above 0 as forget, which knows the moments of all rows, got '
+                f"{method}"
             )
         if not self.fit_intercept:
             raise InputError('scale="standard" needs the means that an intercept keeps; use fit_intercept=True')
