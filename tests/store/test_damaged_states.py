@@ -54,7 +54,8 @@ def damages(tree, arrays, path):
         used = json.dumps(other)
         return other, {name: array for name, array in more.items() if json.dumps(name) in used}
 
-    yield "dropped", damaged(lambda place, _: place.pop(path[-1]))
+    if path[-2] == "dict" or path[-1] not in RECORDS[holder(tree, path[:-1])["class"]].defaults:
+        yield "dropped", damaged(lambda place, _: place.pop(path[-1]))  # (earlier files lack parts that have a default)
     if path[-2] == "dict":
         return  # a pair of key and value; its value is a field of its own
     yield "of another type", damaged(lambda place, _: place.__setitem__(path[-1], {"tuple": [[]]}))
