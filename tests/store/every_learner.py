@@ -170,6 +170,8 @@ DEEP = {
     "deep.LinearizedRLS": online(lambda net: rm.deep.LinearizedRLS(net, ridge=0.5, layers=["2"])),
     "deep.ORFit": online(lambda net: rm.deep.ORFit(net, rank=4)),
     "deep.EKF": online(lambda net: rm.deep.EKF(net, noise=(0.5, 1.0), drift=0.01)),
+    "deep.Editor": guard(lambda net: rm.deep.Editor(net, "2", ridge=0.1)),
+    "deep.Editor, lowrank": guard(lambda net: rm.deep.Editor(net, "2", rank=2)),
     "deep.EKF, lowrank": online(lambda net: rm.deep.EKF(net, covariance="lowrank", rank=3)),
 }
 
@@ -253,6 +255,12 @@ def _answers_for(model):
 
 
 def _use_deep(learner):
+    if type(learner).__name__ == "Editor":
+        X, Y = data(0, 2, 5, 2)
+        learner.edit(X, Y, "more")
+        learner.undo("more")
+        _finite(learner.report().preserved_moved)
+        return
     import torch
 
     x, y = torch_batch(5)
