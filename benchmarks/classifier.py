@@ -124,8 +124,8 @@ def two_threads(effort: Effort) -> tuple[Row, ...]:
         return Row(name, what, found.best("two", n), title, found.best(peer, n), goal, rounds=pairs)
 
     return (
-        row("classifier-two-threads", "one", "the same on one thread", Goal("at least", 1.7)),
-        row("classifier-ridge-two-threads", "ridge", "RidgeClassifier retrained, two threads", Goal("at least", 4)),
+        row("classifier-threads", "one", "the same on one thread", Goal("at least", 1.7)),
+        row("classifier-threads-ridge", "ridge", "RidgeClassifier retrained, two threads", Goal("at least", 4)),
     )
 
 

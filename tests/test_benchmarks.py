@@ -124,7 +124,9 @@ def test_a_pattern_chooses_groups_or_names_and_an_unknown_one_is_refused():
     assert {group for group, _, _ in registry.chosen([])} == registry.GROUPS.keys()
     assert {name for _, name, _ in registry.chosen(["memory", "rls-1*"])} == {
         "memory-donate",
+        "memory-kalman-last",
         "memory-lowrank",
+        "memory-weights",
         "rls-16",
         "rls-1024",
         "rls-1024-long",
