@@ -149,7 +149,8 @@ class LinearPredictor(OneValue):
                 raise InputError(f"expected the method this model was taught with, {taught}, got {method}; fit anew")
             now.state_, now.method_ = method.with_ridge(now.state_, method.ridge), method
             attributes.update(now._form())
-        if isinstance(now.state_, RLSState) and now.state_.scaled != (scaled := now._scaled()):
+        state = now.state_
+        if isinstance(method, RLS) and isinstance(state, RLSState) and state.scaled != (scaled := now._scaled()):
             now.state_ = method.with_scale(now.state_, scaled)
             attributes.update(now._form())
         return now
