@@ -34,6 +34,5 @@ def test_the_fingerprint_of_a_network_is_that_of_old_files():
 
 
 def test_hashes_are_made_in_one_place():
-    """But for the stamp of compiled code, which no file depends on."""
     found = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if "hashlib" in path.read_text()}
-    assert found == {"hashing.py", "kernels/jit.py"}
+    assert found == {"hashing.py"}
