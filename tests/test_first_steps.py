@@ -57,7 +57,7 @@ def place(tmp_path_factory):
     return folder, environment
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_every_command_of_the_readme_works_in_a_fresh_environment(place):
     folder, environment = place
     lines = commands()

@@ -15,11 +15,10 @@ from remanence.estimators.fingerprint import fingerprint
 
 SCRIPT = """
 import numpy as np
-from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
-X = np.random.default_rng(0).standard_normal((20, 4))
-encoder = make_pipeline(FunctionTransformer(np.abs), StandardScaler(), PCA(2)).fit(X)
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardScaler
+X = np.random.default_rng(0).integers(-9, 9, (16, 4)).astype(float)  # (no BLAS: its rounding may differ)
+encoder = make_pipeline(FunctionTransformer(np.abs), MinMaxScaler(), StandardScaler()).fit(X)
 encoder.words_ = {"one", "two", "three", "four"}
 """
 
