@@ -14,16 +14,23 @@ $(VENV)/.core: pyproject.toml constraints.txt setup.py $(wildcard src/remanence/
 	$(BIN)/pip install -q -c constraints.txt -e .
 	touch $@
 
+# The packages of extras alone: installing the project again would compile it again.
+EXTRAS := 'import sys, tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
+	print(*sorted({d for extra in sys.argv[1:] for d in p[extra]}), sep="\n")'
+
 $(VENV)/.dev: $(VENV)/.core
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev,deep,hf,lightning,scale]'
+	mkdir -p build && $(BIN)/python -c $(EXTRAS) dev data deep hf lightning scale > build/dev.txt
+	$(BIN)/pip install -q -c constraints.txt -r build/dev.txt
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.core
-	$(BIN)/pip install -q -c constraints.txt -e '.[bench,deep]'
+	mkdir -p build && $(BIN)/python -c $(EXTRAS) bench deep > build/bench.txt
+	$(BIN)/pip install -q -c constraints.txt -r build/bench.txt
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.core
-	$(BIN)/pip install -q -c constraints.txt -e '.[docs]'
+	mkdir -p build && $(BIN)/python -c $(EXTRAS) docs > build/docs.txt
+	$(BIN)/pip install -q -c constraints.txt -r build/docs.txt
 	touch $@
 
 run: $(VENV)/.core                 ## learn the digits stream with every method and report
