@@ -55,12 +55,6 @@ def _in_folder(folder: Path) -> list[Path]:
     return found
 
 
-def partition_values(path: Path | str) -> dict[str, str]:
-    """The columns that folders named NAME=VALUE stand for, as in a partitioned data set."""
-    parts = (part.partition("=") for part in Path(path).parts[:-1])
-    return {name: value for name, sign, value in parts if sign and name}
-
-
 def format_named(name: str) -> str:
     """The format of this name, such as csv or parquet; any other is an InputError."""
     known = sorted({*ENDINGS.values(), *NAMES})

@@ -2,7 +2,7 @@
 
 It is a value of a few hundred numbers beside the memory, kept in files. It depends on how the rows were cut, as every
 estimate from answers along the way does; the memory does not. Where both readouts were asked, the rows that only one of
-them got right are counted too, for the choice between them (choice.py).
+them got right are counted too, so that they can be compared.
 """
 
 from dataclasses import dataclass, field, replace
