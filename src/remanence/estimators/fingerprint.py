@@ -48,7 +48,8 @@ def _add(digest: Any, value: Any, above: tuple[int, ...]) -> None:
     elif isinstance(value, (type, FunctionType)):
         digest.update(f"{value.__module__}.{value.__qualname__}".encode())
     elif isinstance(value, (bool, int, float, str, bytes, np.generic, type(None))):
-        digest.update(repr(value).encode())
+        with np.printoptions(legacy=False):
+            digest.update(repr(value).encode())
     else:
         _add_named(digest, value, above)
 
@@ -62,6 +63,8 @@ def _add_named(digest: Any, value: Any, above: tuple[int, ...]) -> None:
         named: dict[Any, Any] = {**value.get_params(deep=False), **learned}
     else:
         named = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+        if isinstance(value, np.ufunc):  # what else a ufunc holds is a cache that other libraries fill
+            named = {"__module__": "numpy", "__qualname__": value.__name__}
         if not isinstance(value, dict):
             digest.update(ADDRESS.sub("", repr(value)).encode())
     for name in sorted(named, key=repr):
