@@ -183,16 +183,19 @@ class Endless(Piece):
 
     path, name = Path("endless.parquet"), "endless.parquet"
 
+    def __init__(self, n_blocks):
+        self.n_blocks = n_blocks
+
     def fingerprint(self):
         return "0" * 64
 
     def blocks(self, columns, labels=(), originals=False):
-        for k in range(100):
+        for k in range(self.n_blocks):
             X = np.random.default_rng(k).standard_normal((2000, len(columns)))
             yield RowBlock(X, np.arange(2000) % 3, 2000 * k)
 
 
-def test_memory_does_not_grow_with_the_rows(tmp_path, three, monkeypatch):
+def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
     import tracemalloc
 
     from remanence.store.jobs import learn as teaching
@@ -200,17 +203,24 @@ def test_memory_does_not_grow_with_the_rows(tmp_path, three, monkeypatch):
     class Long(Table):
         path, columns = Endless.path, (*(f"x{j}" for j in range(50)), "kind")
 
-        def pieces(self):
-            return [Endless()]
+        def __init__(self, n_blocks):
+            self.n_blocks = n_blocks
 
-    learn_tables(tmp_path / "first", three, KIND)  # what this imports is no part of the rows
-    monkeypatch.setattr(teaching, "open_table", lambda path, *_, **options: Long())
-    tracemalloc.start()
-    learn_tables(tmp_path / "m", ["endless.parquet"], KIND)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert rm.load(tmp_path / "m").n_seen_ == 200_000
-    assert peak < 36e6 <= 0.45 * 200_000 * 50 * 8
+        def pieces(self):
+            return [Endless(self.n_blocks)]
+
+    def peak(n_blocks):
+        monkeypatch.setattr(teaching, "open_table", lambda path, *_, **options: Long(n_blocks))
+        tracemalloc.start()
+        learn_tables(tmp_path / f"{n_blocks}", ["endless.parquet"], KIND)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert rm.load(tmp_path / f"{n_blocks}").n_seen_ == 2000 * n_blocks
+        return found
+
+    peak(20)  # what the first call imports is no part of the rows
+    few, many = peak(40), peak(120)
+    assert many < few + 0.05 * (80 * 2000 * 50 * 8)
 
 
 def test_few_writes_where_writing_is_slow_and_all_of_it_at_the_end(tmp_path, three, monkeypatch):
