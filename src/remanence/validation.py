@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from remanence.arrays import Array, read_only  # noqa: F401 (read_only: remanence.checks had it)
+from remanence.arrays import Array, read_only, squared_sum  # noqa: F401 (read_only: remanence.checks had it)
 from remanence.errors import InputError, NumericalError
 
 try:
@@ -70,9 +70,8 @@ def check_unmasked(values: Any, name: str) -> None:
 
 def check_finite(array: Array, name: str) -> None:
     """Refuse NaN, infinity and magnitudes whose squares overflow; one pass in the good case."""
-    flat = array.ravel(order="K")
-    if np.vdot(flat, flat) < (1e280 if array.dtype == np.float64 else 1e28):  # neither NaN, nor infinite, nor huge
-        return  # (vdot, because it does not announce an overflow)
+    if squared_sum(array) < (1e280 if array.dtype == np.float64 else 1e28):  # neither NaN, nor infinite, nor huge
+        return
     with np.errstate(over="ignore", invalid="ignore"):
         if not np.isfinite(array).all():
             raise InputError(f"{name} contains NaN or infinity; drop or impute those rows before learning")

@@ -9,13 +9,17 @@ others by (A2), or by (A1) block by block where (A2) would cost digits. Rows of 
 block. NaN and infinity in X reach the scores, so that X is looked at only where the scores are not finite.
 """
 
+from contextlib import nullcontext
+
 import numpy as np
 
 from remanence.arrays import Array
+from remanence.parallel.blas_threads import one_thread
 from remanence.parallel.forking import unforked
 from remanence.validation import check_finite, check_result, quiet
 
 BLOCK = 1 << 17  # numbers that are copied at once: they stay in the cache of one core
+WORTH = 10**8  # n·d·c, from which on more than one BLAS thread pays: they keep their cores for long afterwards
 AMPLIFIED = 16.0  # how much larger than the scores the terms of (A2) may be
 
 
@@ -23,7 +27,7 @@ AMPLIFIED = 16.0  # how much larger than the scores the terms of (A2) may be
 def scores_of(X: Array, W: Array, offset: Array | None = None, intercept: Array | None = None) -> Array:
     """The scores (n, c) of rows X (n, d) in float64 or float32, in the precision of W; not finite ones are refused."""
     scores = np.empty((len(X), W.shape[1]), W.dtype)
-    with unforked:
+    with unforked, one_thread if len(X) * W.size < WORTH else nullcontext():
         if offset is None or intercept is None:
             _product(X, W, None, scores)
         else:

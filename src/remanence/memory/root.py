@@ -8,6 +8,7 @@ A prior is rows too: √λ I with targets √λ θ⁰. It is folded in when solv
 ridge can change afterwards, merging never counts it twice, and removal touches the data alone.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import get_lapack_funcs  # (here, and not in the function: the first row must not wait for it)
 
-from remanence.arrays import Array, square, triangle
+from remanence.arrays import Array, square, squared_sum, triangle
 from remanence.errors import InputError, NumericalError
 from remanence.kernels.folding import chunk, fold
 from remanence.memory.lost import ROUNDING, after_removal
@@ -125,7 +126,7 @@ class Root:
 
     def size(self) -> float:
         """‖R‖, the root of the total weight of the rows (Frobenius)."""
-        return float(np.linalg.norm(self.factor))
+        return math.sqrt(squared_sum(self.factor))
 
     def rounding_floor(self) -> float:
         """The smallest weight of a prior that is distinguishable from zero in this precision: (ε‖R‖)²."""

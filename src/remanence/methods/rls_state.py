@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remanence.arrays import Array
+from remanence.arrays import Array, squared_sum
 from remanence.memory.forgetting import WeightSchedule
 from remanence.memory.posterior import NARROW, Cache, Posterior
 from remanence.memory.root import take_outputs
@@ -122,8 +122,7 @@ class RLSState(Posterior):
         if schedule.forget != 1 or self.count == self.pending.count:
             return
         prior = 0.0 if self.ridge == "auto" or self.scaled else float(self.ridge)
-        buffer, flat = self.pending.buffer, (X.ravel(order="K"), Y.ravel(order="K"))
-        x, y = (float(np.vdot(v, v)) for v in flat)
+        buffer, x, y = self.pending.buffer, squared_sum(X), squared_sum(Y)
         if buffer.usual_energy is None or not (x <= buffer.usual_energy[0] and y <= buffer.usual_energy[1]):
             buffer.usual_energy = usual_energy(self.data, prior)
         if not (x <= buffer.usual_energy[0] and y <= buffer.usual_energy[1]):
