@@ -49,6 +49,7 @@ def _show(found: "Inspection") -> None:
         "csv": ", ".join(f"{name} {value!r}" for name, value in shown["csv"].items()),
         "ledger of": "every row, 16 bytes each" if found.every_row else None,
         "undo": None if found.pieces is None else f"pieces, {found.pieces} separate learners",
+        "readout": found.readout,
         "ridge": None if found.ridge is None else f"{found.ridge:g} in force",
         "condition": None if found.condition is None else f"{found.condition:.1e}",
         "size": f"{shown['bytes']:,} bytes, {shown['precision'] or 'no'} numbers, written by {shown['library']}",

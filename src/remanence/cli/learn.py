@@ -55,6 +55,15 @@ def learn(
         str | None,
         typer.Option(metavar="random:WIDTH", help="Learn on random features (also random:3000:cos)."),
     ] = None,
+    readout: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ridge|discriminant|auto",
+            help="How classes are scored: ridge, discriminant, or auto to choose by answers to rows before they are "
+            "learned. Only for a new model.",
+            show_default="ridge",
+        ),
+    ] = None,
     undo: Annotated[
         str | None,
         typer.Option(
@@ -93,7 +102,7 @@ def learn(
     settings = read_settings(setting, ridge=ridge, forget=forget)
     kinds = read_pairs(column, ":", "price:number")
     options = LearnOptions(
-        label, tuple(target or ()), tuple(ignore or ()), method, settings, features, undo, ledger, kinds
+        label, tuple(target or ()), tuple(ignore or ()), method, settings, features, undo, ledger, kinds, readout
     )
     paths, dialect = expand_paths(data), read_dialect(csv_option)
     with (

@@ -34,10 +34,12 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
     features : transformer, optional
         A frozen encoder: any fitted transformer, such as RandomFeatures or rm.deep.Encoder. It is never trained, and a
         fitted model raises an InputError if it is exchanged.
-    readout : "ridge" or "discriminant"
+    readout : "ridge", "discriminant" or "auto"
         How classes are scored. "ridge": least squares on one-hot labels. "discriminant": linear discriminant analysis,
         out of the same memory and equal to scikit-learn's LinearDiscriminantAnalysis(solver="lsqr",
-        shrinkage=model.shrinkage_) fitted on all rows (needs RLS). It can be changed at any time.
+        shrinkage=model.shrinkage_) fitted on all rows (needs RLS). "auto": the one of the two that answers rows better
+        before they are learned, see `readout_`: ridge, until there is evidence for the other (needs RLS and
+        `calibrate`). It can be changed at any time.
     scale : None or "standard"
         "standard" penalizes the coefficients of standardized columns: the model is that of a StandardScaler fitted on
         everything learned so far in front of the same ridge, whatever the cuts. Coefficients are those of the columns
@@ -154,7 +156,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         super()._check_settings()
         check_word(self.prior, "prior", ("seen", "uniform"))
         check_bool(self.calibrate, "calibrate")
-        check_readout(check_word(self.readout, "readout", READOUTS), self._method())
+        check_readout(check_word(self.readout, "readout", READOUTS), self._method(), self.calibrate)
         if self.class_weight is not None:
             if not isinstance(self.class_weight, dict):
                 raise InputError(f"expected class_weight to be a dict of label: weight, got {self.class_weight!r:.60}")

@@ -303,7 +303,7 @@ class LinearClassifier(LinearPredictor):
         return self._now()._calibration()
 
     def _calibration(self) -> Calibration:
-        return self._assessment().of("ridge" if self._solution() is None else "discriminant", len(self.classes_))
+        return self._assessment().of(self._readout(), len(self.classes_))
 
     def _assessment(self) -> Assessment:
         found: Assessment = self.__dict__.get("assessment_", NOTHING)
@@ -315,10 +315,18 @@ class LinearClassifier(LinearPredictor):
     def _solution(self) -> Solution | None:
         """The discriminant in force; None where the scores are those of ridge regression."""
         method = self._method()
-        check_readout(check_word(self.readout, "readout", READOUTS), method)
-        if self.readout == "ridge" or not isinstance(method, RLS):
+        if self._readout() == "ridge" or not isinstance(method, RLS):
             return None
         return self._discriminant(method)
+
+    def _readout(self) -> str:
+        check_readout(check_word(self.readout, "readout", READOUTS), self._method())
+        return self._assessment().choice if self.readout == "auto" else self.readout
+
+    @property
+    def readout_(self) -> str:
+        """The readout in force, "ridge" or "discriminant"; with readout="auto" the one that was chosen."""
+        return self._now()._readout()
 
     def _discriminant(self, method: RLS) -> Solution:
         state, uniform = self.state_, self._uniform()

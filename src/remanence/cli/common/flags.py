@@ -17,6 +17,7 @@ FLAGS = {
     "method": "--method",
     "overwrite": "--force",
     "out": "--out FILE",
+    "readout": "--readout",
     "ridge": "--ridge",
     "scores": "--scores",
     "settings": "--set NAME=VALUE",

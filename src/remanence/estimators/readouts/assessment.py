@@ -2,7 +2,13 @@
 
 It is a value of a few hundred numbers beside the memory, kept in files. It depends on how the rows were cut, as every
 estimate from answers along the way does; the memory does not. Where both readouts were asked, the rows that only one of
-them got right are counted too, so that they can be compared.
+them got right are counted too, with a the weight of those that the readout in use got right and b that of the others:
+
+    change the readout where  b − a > EVIDENCE √(Σ w²)                                                             (A1)
+
+The sum runs over these rows. If both readouts are equally good, that is the deviation of b − a, whatever the weights
+and the decay (C3): McNemar's test. After a change the same evidence is needed against the new one, so that readouts
+that are equally good do not alternate.
 """
 
 from dataclasses import dataclass, field, replace
@@ -14,6 +20,7 @@ from remanence.arrays import Array
 from remanence.estimators.readouts.calibration import BETAS, BINS, EPSILONS, Calibration
 
 KINDS = ("ridge", "discriminant")
+EVIDENCE = 2.5  # deviations
 SHAPE = (len(KINDS), len(BETAS["ridge"]), len(EPSILONS))
 
 
@@ -28,6 +35,8 @@ class Assessment:
     seen: int = 0  # rows learned when answers were last counted
     classes: int = 0  # and classes
     solved: int = 0  # rows learned when a readout was last solved for the sake of answers
+    discordant: float = 0.0  # Σ w² of the rows that one readout alone got right
+    choice: str = "ridge"  # the readout that "auto" uses
 
     def of(self, readout: str, classes: int) -> Calibration:
         """The sums of one readout, for a model of so many classes."""
@@ -40,6 +49,7 @@ class Assessment:
         """With answers to rows: the scores (n, c) of each readout that was asked, and the class of each row."""
         now = self.scaled(self._decay(seen, classes))
         losses, rows, bins, alone = now.losses.copy(), now.rows.copy(), now.bins.copy(), now.alone.copy()
+        discordant = now.discordant
         right = {}
         for readout, scores in answers.items():
             k = KINDS.index(readout)
@@ -48,25 +58,39 @@ class Assessment:
             right[readout] = scores.argmax(axis=1) == positions
         if len(right) == len(KINDS):
             for k, (mine, other) in enumerate((KINDS, KINDS[::-1])):
-                alone[k] += float(weights @ (right[mine] & ~right[other]))
-        return replace(now, losses=losses, rows=rows, bins=bins, alone=alone, seen=seen, classes=classes)
+                only = weights[right[mine] & ~right[other]]
+                alone[k] += float(only.sum())
+                discordant += float(only @ only)
+        sums = replace(now, losses=losses, rows=rows, bins=bins, alone=alone, discordant=discordant)
+        return replace(sums, seen=seen, classes=classes).decided()
+
+    def decided(self) -> "Assessment":
+        """With the other readout as the choice, if there is evidence for it (A1)."""
+        chosen = KINDS.index(self.choice)
+        lead = float(self.alone[1 - chosen] - self.alone[chosen])
+        return replace(self, choice=KINDS[1 - chosen]) if lead > EVIDENCE * self.discordant**0.5 else self
 
     def scaled(self, by: float) -> "Assessment":
         """With all sums multiplied by a number."""
         if by == 1:
             return self
-        return replace(self, losses=self.losses * by, rows=self.rows * by, bins=self.bins * by, alone=self.alone * by)
+        sums = {name: getattr(self, name) * by for name in ("losses", "rows", "bins", "alone")}
+        return replace(self, **sums, discordant=self.discordant * by**2)
 
     def unlearned(self, left: int, before: int) -> "Assessment":
-        """After rows were removed. Sums do not know single rows: they shrink by the share of the rows that went."""
-        now = self.scaled(left / before)
-        return replace(now, seen=min(now.seen, left), solved=min(now.solved, left))
+        """After rows were removed. Sums do not know single rows: they shrink by the share of the rows that went.
+
+        The choice stays: there is less evidence now, and none against it.
+        """
+        now, share = self.scaled(left / before), left / before
+        return replace(now, discordant=self.discordant * share, seen=min(now.seen, left), solved=min(now.solved, left))
 
     def merged(self, other: "Assessment") -> "Assessment":
-        """The sums of both."""
-        parts = ("losses", "rows", "bins", "alone", "seen", "solved")
+        """The sums of both; where the choices differ, the readout that was right more often."""
+        parts = ("losses", "rows", "bins", "alone", "seen", "solved", "discordant")
         sums = {name: getattr(self, name) + getattr(other, name) for name in parts}
-        return replace(self, **sums, classes=max(self.classes, other.classes))
+        choice = self.choice if self.choice == other.choice else KINDS[int(sums["alone"].argmax())]
+        return replace(self, **sums, classes=max(self.classes, other.classes), choice=choice).decided()
 
     def _decay(self, seen: int, classes: int) -> float:
         """(C3) of calibration.py."""

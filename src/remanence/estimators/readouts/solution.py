@@ -13,7 +13,7 @@ from remanence.methods import RLS
 from remanence.methods.protocol import Method
 from remanence.validation import check_result, quiet
 
-READOUTS = ("ridge", "discriminant")
+READOUTS = ("ridge", "discriminant", "auto")
 NO_SAMPLES = -1e30  # the score of a class that has none: below all others, and finite in every dtype
 
 
@@ -47,8 +47,13 @@ class SolutionCache:
         self._key = (state, uniform)
 
 
-def check_readout(readout: str, method: Method[Any]) -> None:
+def check_readout(readout: str, method: Method[Any], calibrate: bool = True) -> None:
     """Raise an InputError where this method has no memory that a discriminant can be read from."""
+    if readout == "auto" and not calibrate:
+        raise InputError(
+            'readout="auto" chooses by answers to rows before they are learned, which calibrate=True counts, got '
+            "calibrate=False"
+        )
     if readout != "ridge" and not (isinstance(method, RLS) and method.forget):
         raise InputError(
             f"readout={readout!r} needs a method that remembers the scatter of all samples, got {method}; use RLS with "

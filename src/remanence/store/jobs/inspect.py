@@ -31,6 +31,7 @@ class Inspection:
     certificates: tuple[Certificate, ...]
     pieces: int | None = None  # number of learners of single pieces, if they are kept
     every_row: bool = False  # whether its ledger knows every row
+    readout: str | None = None  # of a classifier; with "auto" the one that was chosen
 
     @property
     def holds(self) -> bool:
@@ -57,6 +58,7 @@ class Inspection:
             "known by": "rows" if self.every_row else "pieces",
             "undo": "pieces" if self.pieces is not None else "rows",
             "precision": summary.get("precision"),
+            "readout": self.readout,
             "ridge": self.ridge,
             "condition": self.condition,
             "bytes": file.size,
@@ -97,10 +99,11 @@ def inspect_file(path: str | Path) -> Inspection:
         )
     pieces = None if model.pieces is None else len(model.pieces)
     every = model.row_keys is not None and model.row_keys.every
+    readout = learner.readout_ if "readout" in known and "state_" in known else None
     if found is None or lost is None:
-        return Inspection(description, counts, None, None, tuple(certificates), pieces, every)
+        return Inspection(description, counts, None, None, tuple(certificates), pieces, every, readout)
     certificates += [found.equations, found.determined, lost]
-    return Inspection(description, counts, found.ridge, found.condition, tuple(certificates), pieces, every)
+    return Inspection(description, counts, found.ridge, found.condition, tuple(certificates), pieces, every, readout)
 
 
 def _counts(known: dict[str, Any]) -> list[int]:

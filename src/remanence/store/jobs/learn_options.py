@@ -34,6 +34,7 @@ class LearnOptions:
     undo: str | None = None  # "pieces" keeps one learner per piece beside the model
     ledger: str | None = None  # "rows" keeps the key of every row
     column_kinds: Mapping[str, str] = field(default_factory=dict)  # column: its kind
+    readout: str | None = None  # of a classifier
 
     def new_learner(self) -> Any:
         """An estimator that has learned nothing."""
@@ -45,8 +46,14 @@ class LearnOptions:
                 f"model, got {'neither' if self.label is None else 'both'}",
                 arguments=("label", "targets"),
             )
-        estimator = ContinualRegressor if self.label is None else ContinualClassifier
-        return estimator(self._method(), features=None if self.features is None else random_features(self.features))
+        method, features = self._method(), None if self.features is None else random_features(self.features)
+        if self.label is None:
+            if self.readout is not None:
+                raise InputError("expected a readout only where labels are learned", arguments=("readout", "label"))
+            return ContinualRegressor(method, features=features)
+        learner = ContinualClassifier(method, features=features, readout=self.readout or "ridge")
+        learner._check_settings()
+        return learner
 
     def new_model(self) -> ModelFile:
         """A model file that has learned nothing."""
@@ -95,6 +102,7 @@ class LearnOptions:
         if columns is not None:
             given += [("label", self.label, columns.label), ("targets", self.targets or None, columns.targets or None)]
         given.append(("method", self.method and self.method.lower(), type(method).__name__.lower()))
+        given.append(("readout", self.readout, getattr(learner, "readout", None)))
         for name, wanted, found in given:
             _check_same(name, wanted, found)
         for name, wanted in self.settings_of(method).items():

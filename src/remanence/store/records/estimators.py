@@ -112,6 +112,8 @@ def _assessment_check(parts: PartValues, lengths: Lengths) -> str:
         wanted = getattr(NOTHING, name).shape
         if parts[name].shape != wanted or (parts[name] < 0).any():
             return f"expected sums of at least 0 of shape {wanted} as {name}"
+    if not parts["discordant"] >= 0:
+        return f"expected a sum of squares of at least 0, got {parts['discordant']!r:.40}"
     return ""
 
 
@@ -210,7 +212,10 @@ ESTIMATOR_RECORDS = {
             "seen": "count",
             "classes": "count",
             "solved": "count",
+            "discordant": "number",
+            "choice": "choice ridge discriminant",
         },
+        defaults={"discordant": 0.0, "choice": "ridge"},
         check=_assessment_check,
     ),
     "Budget": Record(f"{ESTIMATORS}.readouts.budget", {"solving": "number", "answering": "number"}),
@@ -218,7 +223,7 @@ ESTIMATOR_RECORDS = {
         f"{ESTIMATORS}.classifier",
         SETTINGS
         | {
-            "readout": "choice ridge discriminant",
+            "readout": "choice ridge discriminant auto",
             "class_weight": "setting",
             "prior": "choice seen uniform",
             "calibrate": "bool",
