@@ -10,14 +10,18 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import remanence as rm
 
-WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
+WEIGHTS = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
 # method → check → why it cannot hold
 EXPECTED = {
     rm.LMS: {
-        WEIGHTS: "LMS learns sample by sample, so shuffling the samples changes it; the check shuffles",
+        **dict.fromkeys(
+            WEIGHTS, "LMS learns sample by sample, so shuffling the samples changes it; the check shuffles"
+        ),
         "check_class_weight_classifiers": "one pass over overlapping blobs is too noisy for the share it demands",
     },
-    rm.RLS: {WEIGHTS: "a weight says how precise a sample is, so the evidence counts it once, whatever its weight"},
+    rm.RLS: dict.fromkeys(
+        WEIGHTS, "a weight says how precise a sample is, so the evidence counts it once, whatever its weight"
+    ),
 }
 
 

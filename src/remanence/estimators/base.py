@@ -24,6 +24,7 @@ from remanence.estimators.settings import (
     check_method,
     settings_of,
 )
+from remanence.memory.sparse.sparse_rows import SparseRows, dense_blocks, is_sparse
 from remanence.methods import LMS, RLS
 from remanence.methods.least_squares import SoftMethod
 from remanence.validation import check_memory, quiet
@@ -72,13 +73,14 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
 
     # Data
 
-    def _check_X(self, X: Any, reset: bool) -> Array:
-        """X as an array of numbers; with `reset` its column names and number of columns become those of the model."""
+    def _check_X(self, X: Any, reset: bool) -> Any:
+        """X as numbers, dense or sparse by rows; with `reset` its column names and their number become the model's."""
         if not reset and self._familiar(X):
             return np.asarray(X)
-        check_container(X)
+        check_container(X, sparse=True)
         try:
-            return np.asarray(as_input_error(validate_data, self, X, reset=reset, **self._wanted()))
+            rows = as_input_error(validate_data, self, X, reset=reset, accept_sparse="csr", **self._wanted())
+            return rows if is_sparse(rows) else np.asarray(rows)
         except InputError as refusal:
             if self.features is None:
                 raise
@@ -114,7 +116,7 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
             return None
         return np.asarray(weights)
 
-    def _updated(self, state: Any, design: Array, targets: Array, weights: Array | None, own: bool) -> Any:
+    def _updated(self, state: Any, design: Any, targets: Array, weights: Array | None, own: bool) -> Any:
         """The state after learning samples; a weight of 2 is the same as learning the sample twice in a row.
 
         With `own`, the state is referenced nowhere else and may be overwritten; the state of a fitted model is read by
@@ -124,7 +126,9 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
         if isinstance(method, SoftMethod):
             if weights is not None:  # weighted rows are new numbers: they are checked again
                 return method.update(state, weighted(design, weights), weighted(targets, weights), donate=own)
-            if self.fit_intercept:  # rows of our own making, checked already, not the caller's
+            if self.fit_intercept and not isinstance(
+                design, SparseRows
+            ):  # rows of our own making, checked already, not the caller's
                 return method.absorb(state, design, np.array(targets, order="F"), donate=own)
             return method.update(state, design, targets, donate=own)
         if weights is None:
@@ -194,13 +198,17 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
             offset = self.offset_ + by
             self.state_, self.offset_ = method.shifted(self.state_, self.offset_ - offset), offset
 
-    def _remove(self, design: Array, targets: Array, weights: Array | None, accept_loss: bool) -> None:
-        """Remove rows from the state; no array may keep a trace of them."""
-        method = self._soft("unlearn")
-        self.state_ = method.remove(self.state_, weighted(design, weights), weighted(targets, weights), accept_loss)
+    def _remove(self, X: Any, targets: Array, weights: Array | None, accept_loss: bool) -> None:
+        """Remove encoded rows from the state; no array may keep a trace of them."""
+        method, last = self._soft("unlearn"), len(targets)
+        for part, rows in dense_blocks(X):
+            own = None if weights is None else weights[part]
+            accept = accept_loss or part.stop < last  # (what was lost on the way shows at the end)
+            design = weighted(self._design(rows), own)
+            self.state_ = method.remove(self.state_, design, weighted(targets[part], own), accept)
         self.n_seen_ -= len(targets)
         if self.n_seen_ == 0:
-            self.state_ = self._begin(design.shape[1], targets.shape[1])
+            self.state_ = self._begin(X.shape[1] + int(self.fit_intercept), targets.shape[1])
             if "offset_" in self.__dict__:
                 self.offset_ = np.zeros_like(self.offset_)
         self._recentre()
@@ -229,23 +237,30 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
             )
         return other
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return "state_" in self.__dict__
 
 
-def weighted(rows: Array, weights: Array | None) -> Array:
+def weighted(rows: Any, weights: Array | None) -> Any:
     """Rows times the root of their weights, as least squares wants them."""
     if weights is None:
         return rows
+    if isinstance(rows, SparseRows):
+        return rows.scaled(np.sqrt(weights))
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by the method
         return np.asarray(rows * np.sqrt(weights)[:, None].astype(rows.dtype))
 
 
-def positive(design: Array, targets: Array, weights: Array | None) -> tuple[Array, Array, Array | None]:
+def positive(X: Any, targets: Array, weights: Array | None) -> tuple[Any, Array, Array | None]:
     """The samples that count: one of weight zero is no sample."""
     if weights is None or (weights > 0).all():
-        return design, targets, weights
+        return X, targets, weights
     kept = weights > 0
     if not kept.any():
         raise InputError("expected at least one sample of positive weight, got none")
-    return design[kept], targets[kept], weights[kept]
+    return X[kept], targets[kept], weights[kept]

@@ -16,6 +16,7 @@ from remanence.estimators.growing_classes import grow_classes
 from remanence.estimators.input_checks import as_input_error, check_labels
 from remanence.estimators.readouts.self_assessing import Block, SelfAssessing
 from remanence.estimators.readouts.solution import READOUTS, check_readout
+from remanence.estimators.rows.sparse_input import check_width, part_of, parts_of
 from remanence.estimators.settings import check_bool, check_word
 from remanence.labels import check_same_kind
 from remanence.methods.protocol import Method
@@ -105,7 +106,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array (n, d)
+        X : array or sparse matrix (n, d)
         y : array (n,)
             Labels: integers, booleans or text.
         sample_weight : array (n,), optional
@@ -121,7 +122,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array (n, d)
+        X : array or sparse matrix (n, d)
         y : array (n,)
         classes : array, optional
             Labels that become classes before their first row. Never needed; labels outside of it are accepted.
@@ -136,19 +137,25 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, fresh: bool) -> Self:
         self._check_settings()
         draft = self._blank() if fresh else self._now()
-        X = draft._check_X(X, fresh)
-        y = draft._labels(y, len(X), fresh)
-        design, y, weights = draft._samples(X, y, sample_weight, fresh)
+        X = draft._encode(draft._check_X(X, fresh), fresh)
+        y = draft._labels(y, X.shape[0], fresh)
+        X, y, weights = positive(X, y, draft._sample_weights(sample_weight, X, y))
         known, moved = grow_classes(None if fresh else draft.classes_, y, classes)
+        method = draft._method()
         if fresh:
-            state, counts = draft._begin(design.shape[1], len(known)), np.zeros(len(known))
+            check_width(X, method, len(known))
+            state, counts = draft._begin(X.shape[1] + int(self.fit_intercept), len(known)), np.zeros(len(known))
         else:
             state, counts = draft._with_classes(len(known), moved)
-        positions = np.searchsorted(known, y)
-        targets = one_hot(positions, len(known), design.dtype)
-        counts = counts + np.bincount(positions, minlength=len(known))
-        draft._teach(state, Block(design, targets, y, weights), known, counts, fresh)
-        draft.classes_, draft.class_count_, draft.method_ = known, counts, draft._method()
+        for part in parts_of(X, method):
+            first = fresh and not part.start
+            design, positions = draft._design(part_of(X, part, method), first), np.searchsorted(known, y[part])
+            targets = one_hot(positions, len(known), design.dtype)
+            counts = counts + np.bincount(positions, minlength=len(known))
+            block = Block(design, targets, y[part], None if weights is None else weights[part])
+            draft._teach(state, block, known, counts, first, own=fresh or bool(part.start))
+            state = draft.state_
+        draft.classes_, draft.class_count_, draft.method_ = known, counts, method
         draft.n_seen_ = (0 if fresh else draft.n_seen_) + len(y)
         return self._hand_over(draft)
 
@@ -169,12 +176,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
             check_same_kind(labels, self.classes_)
         return labels
 
-    def _samples(self, X: Array, y: Array, sample_weight: Any, fresh: bool) -> tuple[Array, Array, Array | None]:
-        """Design, labels and weights of the samples that count: one of weight zero is no sample."""
-        weights = self._sample_weights(sample_weight, X, y)
-        return positive(self._design(X, fresh), y, weights)
-
-    def _sample_weights(self, sample_weight: Any, X: Array, y: Array) -> Array | None:
+    def _sample_weights(self, sample_weight: Any, X: Any, y: Array) -> Array | None:
         weights = self._check_weights(sample_weight, X)
         if self.class_weight is None:
             return weights
@@ -220,19 +222,19 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         """
         self._soft("unlearn")
         draft = self._now()
-        X = draft._check_X(X, reset=False)
-        y = draft._labels(y, len(X))
+        X = draft._encode(draft._check_X(X, reset=False))
+        y = draft._labels(y, X.shape[0])
         unknown = np.setdiff1d(y, draft.classes_)
         if len(unknown):
             raise InputError(f"expected labels that were learned, {draft.classes_.tolist()}, got {unknown.tolist()}")
-        design, y, weights = draft._samples(X, y, sample_weight, False)
+        X, y, weights = positive(X, y, draft._sample_weights(sample_weight, X, y))
         positions = np.searchsorted(draft.classes_, y)
         counts = draft.class_count_ - np.bincount(positions, minlength=len(draft.classes_))
         if (counts < 0).any():
             short = draft.classes_[counts < 0].tolist()
             raise InputError(f"expected at most as many samples of a class as were learned, got more of {short}")
         before = draft.n_seen_
-        draft._remove(design, one_hot(positions, len(draft.classes_), design.dtype), weights, accept_loss)
+        draft._remove(X, one_hot(positions, len(draft.classes_), draft._dtype()), weights, accept_loss)
         draft._reassess(draft._assessment().unlearned(draft.n_seen_, before))
         kept = np.flatnonzero(counts > 0)
         if not len(kept):

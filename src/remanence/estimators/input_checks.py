@@ -31,17 +31,16 @@ def as_input_error(check: Any, *args: Any, **kwargs: Any) -> Any:
         raise InputError(str(error)) from None
 
 
-def check_container(X: Any, name: str = "X") -> None:
-    """Raise an InputError for sparse matrices and masked entries, which np.asarray would misread."""
+def check_container(X: Any, name: str = "X", sparse: bool = False) -> None:
+    """Raise an InputError for masked entries and, unless `sparse`, sparse matrices: np.asarray would misread them."""
     if type(X) is np.ndarray:
         return
     check_unmasked(X, name)
-    if issparse(X):
+    if issparse(X) and not sparse:
         size = float(np.prod([float(n) for n in X.shape])) * 8
-        wide = "; for so many columns LowRankRLS needs less memory than RLS" if X.shape[-1] > 10_000 else ""
         raise InputTypeError(
             f"expected a dense array as {name}, got a sparse one of shape {X.shape}; pass {name}.toarray(), which "
-            f"needs {size / 1e9:.3g} GB of memory{wide}"
+            f"needs {size / 1e9:.3g} GB of memory"
         )
 
 

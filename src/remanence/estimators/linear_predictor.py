@@ -18,13 +18,15 @@ from remanence.estimators.one_value import OneValue
 from remanence.estimators.readouts.assessment import NOTHING, Assessment
 from remanence.estimators.readouts.calibration import Calibration
 from remanence.estimators.readouts.solution import READOUTS, Solution, SolutionCache, check_readout, solve_discriminant
+from remanence.estimators.rows.sparse_input import check_finite_rows
 from remanence.estimators.settings import check_bool, check_method, check_word
 from remanence.memory.products import scores_of
+from remanence.memory.sparse.sparse_rows import centred_rows, dense_blocks, is_sparse, plain_rows, sparse_scores
 from remanence.methods import RLS
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.protocol import Method
 from remanence.methods.rls_state import RLSState
-from remanence.validation import check_finite, check_numbers, check_result, quiet
+from remanence.validation import check_numbers, check_result, quiet
 
 PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
 FORM = ("state_", "method_", "offset_")  # other values of these can represent the same model
@@ -45,23 +47,38 @@ class LinearPredictor(OneValue):
 
     # Data
 
-    def _check_X(self, X: Any, reset: bool) -> Array:
-        """X as an array of numbers, as wide as the rows learned; the estimators check more, see base.py."""
-        rows = np.asarray(X) if self.features is not None else check_numbers(X, "X", self._dtype())
+    def _check_X(self, X: Any, reset: bool) -> Any:
+        """X as numbers, dense or sparse, as wide as the rows learned; the estimators check more, see base.py."""
+        if is_sparse(X):
+            rows = X.tocsr().astype(self._dtype(), copy=False)
+        else:
+            rows = np.asarray(X) if self.features is not None else check_numbers(X, "X", self._dtype())
         if rows.ndim < 2 or rows.shape[1] != self.n_features_in_:
             raise InputError(f"expected X of shape (rows, {self.n_features_in_}), got {rows.shape}")
         return rows
 
-    def _design(self, X: Array, reset: bool = False, recentre: bool = False) -> Array:
-        """X as the method receives it: encoded by the frozen features, minus the offset, with the column of ones."""
+    def _encode(self, X: Any, reset: bool = False) -> Any:
+        """Checked rows as numbers, dense or sparse: encoded by the frozen features, if there are any."""
         if self.features is not None:
             X = self._encoded(X, reset)
-        check_finite(X, "X" if self.features is None else "the features")
+        check_finite_rows(X, "X" if self.features is None else "the features")
+        return X
+
+    def _design(self, X: Any, reset: bool = False) -> Any:
+        """Encoded rows as the method receives them: minus the offset, with the column of ones.
+
+        Sparse rows remain so (SparseRows); with `reset` their offset is zero, that of dense rows their mean.
+        """
+        if is_sparse(X) and not self.fit_intercept:
+            return plain_rows(X, self._dtype())
         if not self.fit_intercept:
             return X
         soft = isinstance(self._method(), SoftMethod)
-        if reset or recentre:
-            self.offset_ = X.mean(axis=0) if soft else np.zeros(X.shape[1], X.dtype)
+        if reset:
+            zero = is_sparse(X) or not soft
+            self.offset_ = np.zeros(X.shape[1], X.dtype) if zero else X.mean(axis=0)
+        if is_sparse(X):
+            return centred_rows(X, self.offset_)
         # Column-major is what a soft memory folds in as it is.
         with_ones = np.empty((len(X), X.shape[1] + 1), X.dtype, order="F" if soft else "C")
         with_ones[:, 0] = 1
@@ -71,9 +88,10 @@ class LinearPredictor(OneValue):
     def design_matrix(self, X: Any) -> Array:
         """X as the method of this fitted estimator receives it: encoded, centred and with the column of ones."""
         now = self._now()
-        return now._design(now._check_X(X, reset=False))
+        encoded = now._encode(now._check_X(X, reset=False))
+        return np.asarray(now._design(encoded.toarray() if is_sparse(encoded) else encoded))
 
-    def _encoded(self, X: Array, reset: bool) -> Array:
+    def _encoded(self, X: Any, reset: bool) -> Any:
         from sklearn.base import clone
         from sklearn.exceptions import NotFittedError
 
@@ -98,16 +116,19 @@ class LinearPredictor(OneValue):
             if isinstance(problem, InputError):
                 raise
             raise InputError(f"`features` cannot transform these rows: {problem}") from None
-        check_container(found, "the features")
-        found = check_numbers(found, "the features", self._dtype())
-        if found.ndim != 2 or len(found) != len(X):
-            raise InputError(f"expected features of shape ({len(X)}, features), got {found.shape}")
+        if is_sparse(found):
+            found = found.tocsr().astype(self._dtype(), copy=False)
+        else:
+            check_container(found, "the features")
+            found = check_numbers(found, "the features", self._dtype())
+        if found.ndim != 2 or found.shape[0] != X.shape[0]:
+            raise InputError(f"expected features of shape ({X.shape[0]}, features), got {found.shape}")
         return found
 
-    def _named(self, X: Array) -> Any:
+    def _named(self, X: Any) -> Any:
         """X as a DataFrame where the features were fitted on one, because they identify columns by name."""
         known, ours = getattr(self.features_, "feature_names_in_", None), getattr(self, "feature_names_in_", None)
-        if known is None or ours is None:
+        if known is None or ours is None or is_sparse(X):
             return X
         if list(known) != list(ours):
             raise InputError(
@@ -208,10 +229,10 @@ class LinearPredictor(OneValue):
             X = self._check_X(X, reset=False)
             if self.features is not None:
                 X = self._encoded(X, reset=False)
-        W = self._weights()
+        W, scores = self._weights(), sparse_scores if is_sparse(X) else scores_of
         if not self.fit_intercept:
-            return scores_of(X, W)
-        return scores_of(X, W[1:], self.offset_, W[0])
+            return scores(X, W)
+        return scores(X, W[1:], self.offset_, W[0])
 
     def _plain(self, X: Any) -> bool:
         """Whether X is an array that can be multiplied as it is: what is wrong with its numbers shows in the result."""
@@ -398,8 +419,7 @@ class LinearRegressor(LinearPredictor):
         mean = now._scores(X)
         found: tuple[Array, ...] = (mean,)
         if return_std:
-            design = now._design(now._check_X(X, reset=False))
-            found = (mean, np.sqrt(now._soft("return_std").variance(now.state_, design)))
+            found = (mean, np.sqrt(now._variance(now._soft("return_std"), X)))
         elif level is not None:
             radius = now._radius(level, X)
             found = (mean, *(np.asarray(mean + sign * radius, mean.dtype) for sign in (-1, 1)))
@@ -421,8 +441,13 @@ class LinearRegressor(LinearPredictor):
         method = self._method()
         if not isinstance(method, SoftMethod):
             return np.full((1, past.sizes.shape[1]), np.inf)
-        design = self._design(self._check_X(X, reset=False))
-        return np.asarray(NormalDist().inv_cdf(0.5 + level / 2) * np.sqrt(method.variance(self.state_, design)))
+        return np.asarray(NormalDist().inv_cdf(0.5 + level / 2) * np.sqrt(self._variance(method, X)))
+
+    def _variance(self, method: SoftMethod[Any], X: Any) -> Array:
+        """The predictive variance of every output at every row, (n, outputs)."""
+        encoded = self._encode(self._check_X(X, reset=False))
+        parts = [method.variance(self.state_, self._design(rows)) for _, rows in dense_blocks(encoded)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     @property
     def coef_(self) -> Array:

@@ -18,6 +18,7 @@ from remanence.arrays import Array
 from remanence.estimators.input_checks import as_input_error, check_container
 from remanence.estimators.one_value import OneValue
 from remanence.estimators.settings import check_word
+from remanence.memory.sparse.sparse_rows import is_sparse
 from remanence.validation import check_count, check_memory, check_number
 
 _ACTIVATIONS = {
@@ -74,14 +75,19 @@ class RandomFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore
     def fit(self, X: Any, y: Any = None) -> Self:
         """Set the number of columns and, where it is "auto", the scale; nothing else is learned."""
         self._check_settings()
-        check_container(X)
+        check_container(X, sparse=True)
         draft = self._blank()
-        X = as_input_error(validate_data, draft, X, dtype=(np.float64, np.float32))
+        X = as_input_error(validate_data, draft, X, dtype=(np.float64, np.float32), accept_sparse="csr")
         size = 8.0 * float(self.width) * X.shape[1]
         check_memory(size, f"{self.width} random features of {X.shape[1]} columns", "use a smaller width")
         draft.scale_ = _scale_of(X, MARGIN[self.activation]) if self.scale == "auto" else float(self.scale)
         draft._layer()
         return self._hand_over(draft)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _check_settings(self) -> None:
         check_count(self.width, "width")
@@ -94,12 +100,13 @@ class RandomFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore
         """The features φ(X), (n, width), in the dtype of X."""
         check_is_fitted(self, "n_features_in_")
         self._check_settings()
-        check_container(X)
-        X = as_input_error(validate_data, self, X, reset=False, dtype=(np.float64, np.float32))
-        size = float(X.itemsize) * float(self.width) * len(X)
-        check_memory(size, f"{self.width} random features of {len(X)} rows", "transform fewer rows at once")
+        check_container(X, sparse=True)
+        checks = {"reset": False, "dtype": (np.float64, np.float32), "accept_sparse": "csr"}
+        X = as_input_error(validate_data, self, X, **checks)
+        size = float(X.dtype.itemsize) * float(self.width) * X.shape[0]
+        check_memory(size, f"{self.width} random features of {X.shape[0]} rows", "transform fewer rows at once")
         B, b = self._layer()
-        H = X @ B.astype(X.dtype, copy=False)  # (RF)
+        H = np.asarray(X @ B.astype(X.dtype, copy=False))  # (RF)
         H += b
         return np.asarray(_ACTIVATIONS[self.activation](H))
 
@@ -139,9 +146,10 @@ class RandomFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore
         return np.array([f"random{i}" for i in range(self.width)], dtype=object)
 
 
-def _scale_of(X: Array, margin: float) -> float:
-    """The scale (S) for rows like these."""
-    X = X[:: -(-len(X) // ENOUGH)].astype(np.float64)
+def _scale_of(X: Any, margin: float) -> float:
+    """The scale (S) for rows like these, dense or sparse."""
+    X = X[:: -(-X.shape[0] // ENOUGH)].astype(np.float64)
+    X = X.toarray() if is_sparse(X) else X
     size = float(np.abs(X).max())
     if not size > 0:
         return 1.0

@@ -11,6 +11,7 @@ from remanence.estimators.base import ContinualEstimator, positive, weighted
 from remanence.estimators.conformal import PastErrors, sample_places
 from remanence.estimators.input_checks import as_input_error, check_targets
 from remanence.estimators.linear_predictor import LinearRegressor
+from remanence.estimators.rows.sparse_input import check_width, part_of, parts_of
 from remanence.estimators.settings import check_bool, check_word
 from remanence.memory.posterior import NARROW
 from remanence.methods import RLS
@@ -77,7 +78,7 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
 
         Parameters
         ----------
-        X : array (n, d)
+        X : array or sparse matrix (n, d)
         y : array (n,) or (n, outputs)
         sample_weight : array (n,), optional
 
@@ -92,7 +93,7 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
 
         Parameters
         ----------
-        X : array (n, d)
+        X : array or sparse matrix (n, d)
         y : array (n,) or (n, outputs)
         sample_weight : array (n,), optional
 
@@ -105,29 +106,33 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
     def _learn(self, X: Any, y: Any, sample_weight: Any, fresh: bool) -> Self:
         self._check_settings()
         draft = self._blank() if fresh else self._now()
-        design, Y, weights = draft._check_samples(X, y, sample_weight, fresh, recentre=fresh or not draft.n_seen_)
-        state = draft._begin(design.shape[1], Y.shape[1]) if fresh else draft.state_
-        if self._keeps_errors():
-            state = draft._measured(state, design, Y, weights, fresh)
-        else:
+        X, Y, weights = draft._check_samples(X, y, sample_weight, fresh)
+        method, unoffset = draft._method(), fresh or not draft.n_seen_
+        if fresh:
+            check_width(X, method, Y.shape[1])
+            draft.state_, draft.n_seen_ = draft._begin(X.shape[1] + int(self.fit_intercept), Y.shape[1]), 0
+        keeps = self._keeps_errors()
+        if not keeps:
             draft.__dict__.pop("errors_", None)
-            state = draft._updated(state, design, Y, weights, own=fresh)
-        draft.state_ = state
-        draft.method_ = draft._method()
-        draft.n_seen_ = (0 if fresh else draft.n_seen_) + len(Y)
+        for part in parts_of(X, method):
+            design = draft._design(part_of(X, part, method), unoffset and not part.start)
+            learn, own = draft._measured if keeps else draft._updated, fresh or bool(part.start)
+            draft.state_ = learn(draft.state_, design, Y[part], None if weights is None else weights[part], own)
+            draft.n_seen_ += len(design)
+        draft.method_ = method
         return self._hand_over(draft)
 
     def _check_samples(
-        self, X: Any, y: Any, sample_weight: Any, fresh: bool = False, recentre: bool = False
-    ) -> tuple[Array, Array, Array | None]:
-        X = self._check_X(X, fresh)
-        Y, flat = check_targets(y, len(X), self._dtype())
+        self, X: Any, y: Any, sample_weight: Any, fresh: bool = False
+    ) -> tuple[Any, Array, Array | None]:
+        """Encoded rows, targets and weights of the samples that count: one of weight zero is no sample."""
+        X = self._encode(self._check_X(X, fresh), fresh)
+        Y, flat = check_targets(y, X.shape[0], self._dtype())
         if fresh:
             self._flat = flat
         elif Y.shape[1] != (outputs := self._method().template(self.state_).shape[1]):
             raise InputError(f"expected y with {outputs} outputs as before, got {Y.shape[1]}")
-        weights = self._check_weights(sample_weight, X)
-        return positive(self._design(X, fresh, recentre), Y, weights)
+        return positive(X, Y, self._check_weights(sample_weight, X))
 
     def _keeps_errors(self) -> bool:
         if isinstance(self.intervals, str):
@@ -135,22 +140,22 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
         check_bool(self.intervals, "intervals")
         return bool(self.intervals)
 
-    def _measured(self, state: Any, design: Array, Y: Array, weights: Array | None, fresh: bool) -> Any:
+    def _measured(self, state: Any, design: Any, Y: Array, weights: Array | None, own: bool) -> Any:
         """The state after learning; `errors_` gains the errors of a sample of these rows without them."""
         method, (n, d) = self._method(), design.shape
         known: PastErrors = getattr(self, "errors_", None) or PastErrors.empty(Y)
-        if fresh or not self.n_seen_:
-            state, errors = self._first_errors(state, design, Y, weights, fresh)
+        if not self.n_seen_:
+            state, errors = self._first_errors(state, design, Y, weights, own)
         else:
             known, errors = PastErrors(known.sizes, known.ranks, known.credit + learning_time(n, d)), None
             if self.intervals != "auto" or known.credit >= 5 * measuring_time(d, getattr(method, "ridge", None)):
                 places = sample_places(n)
                 errors = _a_priori(method, state, design[places], Y[places])
-            state = self._updated(state, design, Y, weights, own=False)
+            state = self._updated(state, design, Y, weights, own)
         self.errors_ = known if errors is None else known.extended(errors)
         return state
 
-    def _first_errors(self, state: Any, design: Array, Y: Array, weights: Array | None, own: bool) -> Any:
+    def _first_errors(self, state: Any, design: Any, Y: Array, weights: Array | None, own: bool) -> Any:
         """Learn the first rows: the state, and errors of a sample as if each of them were left out, or of the second
         half before it is learned."""
         method, (n, d) = self._method(), design.shape
@@ -163,9 +168,9 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
         if not half:
             return self._updated(state, design, Y, weights, own), None
         parts = (None, None) if weights is None else (weights[:half], weights[half:])
-        state = self._updated(state, np.array(design[:half], order="K"), Y[:half], parts[0], own)
+        state = self._updated(state, _copied(design[:half]), Y[:half], parts[0], own)
         errors = _a_priori(method, state, rows[places >= half], targets[places >= half])
-        return self._updated(state, np.array(design[half:], order="K"), Y[half:], parts[1], own), errors
+        return self._updated(state, _copied(design[half:]), Y[half:], parts[1], own), errors
 
     # Predicting
 
@@ -233,8 +238,13 @@ def measuring_time(features: int, ridge: Any) -> float:
     return 100 + 1e-4 * features**3 * (5 if ridge == "auto" else 1)
 
 
+def _copied(design: Any) -> Any:
+    """A copy of rows that learning may overwrite."""
+    return np.array(design, order="K") if isinstance(design, np.ndarray) else design
+
+
 @quiet
-def _a_priori(method: Method[Any], state: Any, rows: Array, targets: Array) -> Array | None:
+def _a_priori(method: Method[Any], state: Any, rows: Any, targets: Array) -> Array | None:
     """The errors of rows before they are learned."""
     try:
         return np.asarray(targets - rows @ method.weights(state))

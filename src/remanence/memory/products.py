@@ -35,7 +35,7 @@ def scores_of(X: Array, W: Array, offset: Array | None = None, intercept: Array 
             _product(X[:first], W, offset, scores[:first])  # (A1)
             scores[:first] += intercept
             if first < len(X):
-                plain = _harmless(offset, W, scores[:first])
+                plain = is_harmless(offset, W, scores[:first])
                 _product(X[first:], W, None if plain else offset, scores[first:])
                 scores[first:] += intercept - offset @ W if plain else intercept  # (A2)
     _check(X, W, scores)
@@ -64,7 +64,7 @@ def _block(X: Array) -> int:
     return max(16, BLOCK // max(int(X.shape[1]), 1))
 
 
-def _harmless(offset: Array, W: Array, scores: Array) -> bool:
+def is_harmless(offset: Array, W: Array, scores: Array) -> bool:
     """Whether the terms of (A2) are hardly larger than the scores."""
     terms = np.sqrt(np.square(offset) @ np.square(W))
     return bool((terms <= AMPLIFIED * np.abs(scores).max(axis=0)).all())

@@ -13,6 +13,8 @@ from numpy.typing import DTypeLike
 
 from remanence.arrays import Array
 from remanence.memory.root import sums_of_squares, take_outputs
+from remanence.memory.sparse.absorbing import Cut, absorbed_sparse, eliminated_sparse, energy, significant
+from remanence.memory.sparse.sparse_rows import SparseRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,17 @@ class Spectrum:
     def rank(self) -> int:
         return len(self.strength)
 
-    def absorbed(self, X: Array, Y: Array, rank: int) -> "Spectrum":
+    def absorbed(self, X: Array | SparseRows, Y: Array, rank: int) -> "Spectrum":
         """With the rows X (n, d), Y (n, c), cut to the `rank` strongest directions (L)."""
+        cut = absorbed_sparse(self.basis, self.strength, X, rank) if isinstance(X, SparseRows) else None
+        basis, strength, P, lost = cut or self._decomposed(X.dense() if isinstance(X, SparseRows) else X, rank)
+        aims = np.concatenate([self.target, Y])
+        target = P.T @ aims
+        unseen = sums_of_squares(aims) - sums_of_squares(target)
+        return Spectrum(basis, strength, target, self.rest + np.maximum(unseen, 0), self.dropped + lost)
+
+    def _decomposed(self, X: Array, rank: int) -> Cut:
+        """The basis, the strengths and the rotation with more rows, and the energy that was cut off."""
         V, s = self.basis, self.strength
         inside = X @ V  # (n, r)
         outside = X - inside @ V.T
@@ -41,17 +52,10 @@ class Spectrum:
         small[: len(s), : len(s)] = np.diag(s)
         small[len(s) :, : len(s)], small[len(s) :, len(s) :] = inside, R.T
         P, strength, rotation = np.linalg.svd(small, full_matrices=False)
-        rounding = max(X.shape[1], len(small)) * float(np.finfo(V.dtype).eps) * strength.max(initial=0.0)
-        rank = min(rank, int((strength > rounding).sum()))  # rows that bring nothing new add no direction
-        aims = np.concatenate([self.target, Y])
-        target = P.T @ aims
-        unseen = sums_of_squares(aims) - sums_of_squares(target[:rank])
-        cut = strength[rank:].astype(np.float64)
+        rank = min(rank, significant(strength, X.shape[1], len(small)))
         basis = V @ rotation[:rank, : len(s)].T
         basis += Q @ rotation[:rank, len(s) :].T
-        return Spectrum(
-            basis, strength[:rank], target[:rank], self.rest + np.maximum(unseen, 0), self.dropped + float(cut @ cut)
-        )
+        return basis, strength[:rank], P[:, :rank], energy(strength[rank:])
 
     def rows(self) -> Array:
         """The rows diag(s)Vᵀ that stand for all rows seen."""
@@ -59,7 +63,7 @@ class Spectrum:
 
     def kept(self) -> float:
         """The energy Σ s² that was kept."""
-        return float(self.strength.astype(np.float64) @ self.strength.astype(np.float64))
+        return energy(self.strength)
 
     def with_outputs(self, sources: Array) -> "Spectrum":
         target, rest = take_outputs(self.target, sources), take_outputs(self.rest[None], sources)[0]
@@ -73,7 +77,7 @@ def no_spectrum(features: int, outputs: int, dtype: DTypeLike = np.float64) -> S
     )
 
 
-def eliminated(border: Array | None, X: Array, Y: Array) -> tuple[Array | None, Array, Array]:
+def eliminated(border: Array | None, X: Array | SparseRows, Y: Array) -> tuple[Array | None, Array | SparseRows, Array]:
     """The border [R T z] of leading features (u, d + c) with the rows X, Y rotated into it, and what is left of them.
 
     What is left is zero in the leading features, so that truncating it leaves the border exact. No border: the rows.
@@ -81,6 +85,10 @@ def eliminated(border: Array | None, X: Array, Y: Array) -> tuple[Array | None, 
     if border is None:
         return None, X, Y
     u, d = len(border), X.shape[1]
+    if isinstance(X, SparseRows):
+        if u == 1 and not X.sparse[:, :1].nnz:
+            return eliminated_sparse(border, X, Y)
+        X = X.dense()
     stacked = np.concatenate([border, np.concatenate([X, Y], axis=1)])
     for j in range(u):  # one reflection per column
         column = stacked[j:, j].copy()

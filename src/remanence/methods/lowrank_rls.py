@@ -20,12 +20,14 @@ from remanence.arrays import Array, read_only
 from remanence.errors import InputError
 from remanence.memory.pending_rows import PendingRows, RowBuffer
 from remanence.memory.root import sums_of_squares, take_outputs
+from remanence.memory.sparse.sparse_rows import SparseRows, is_sparse, plain_rows
 from remanence.memory.truncated_svd import Spectrum, eliminated, no_spectrum
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.ridge_choice import chosen_ridge, directions
 from remanence.validation import (
     check_block,
     check_count,
+    check_finite,
     check_free,
     check_number,
     check_result,
@@ -107,17 +109,20 @@ class LowRankRLS(SoftMethod[LowRankState]):
 
     @quiet
     def update(self, state: LowRankState, X: Any, Y: Any, donate: bool = False) -> LowRankState:
-        X, Y = check_block(X, Y, state.start)
+        X, Y = self._check_block(X, Y, state.start)
         spectrum, border, pending, count = state.spectrum, state.border, state.pending, state.count + len(X)
         Y = Y - X @ state.start  # the spectrum knows what is left for it to explain
         while len(X) >= pending.space():
             space = pending.space()
-            full = pending.appended(X[:space], Y[:space])
-            border, rows, targets = eliminated(border, full.X, full.Y)
+            chunk: tuple[Any, Array] = (X[:space], Y[:space])
+            if pending.count or not isinstance(X, SparseRows):
+                full = pending.appended(_dense(chunk[0]), chunk[1])
+                chunk = (full.X, full.Y)
+            border, rows, targets = eliminated(border, *chunk)
             spectrum = spectrum.absorbed(rows, targets, self._rank(state))
             pending, X, Y = self._no_rows(state.start), X[space:], Y[space:]
         if len(X):
-            pending = pending.appended(X, Y)
+            pending = pending.appended(_dense(X), Y)
         check_result(spectrum.strength)
         return LowRankState(spectrum, pending, state.start, count, state.ridge, state.unpenalized, border=border)
 
@@ -255,6 +260,16 @@ class LowRankRLS(SoftMethod[LowRankState]):
 
     # Helpers
 
+    def _check_block(self, X: Any, Y: Any, start: Array) -> tuple[Any, Array]:
+        """A block to learn; rows of scipy.sparse as SparseRows."""
+        if is_sparse(X):
+            X = plain_rows(X, start.dtype)
+        if not isinstance(X, SparseRows):
+            return check_block(X, Y, start)
+        check_finite(X.sparse.data, "X")
+        stand_in = np.broadcast_to(start.dtype.type(0), X.shape)  # of the shape of X, without its entries
+        return X, check_block(stand_in, Y, start, finite=False)[1]
+
     def _rank(self, state: LowRankState) -> int:
         return min(self.rank, len(state.start))
 
@@ -302,3 +317,7 @@ class LowRankRLS(SoftMethod[LowRankState]):
         left = seen.target - seen.strength[:, None] * a
         penalised = seen.basis[state.unpenalized :] @ a
         return np.asarray(seen.rest + (left**2).sum(axis=0) + self.ridge_of(state) * (penalised**2).sum(axis=0))
+
+
+def _dense(rows: Any) -> Array:
+    return rows.dense() if isinstance(rows, SparseRows) else rows

@@ -26,12 +26,12 @@ from remanence.validation import quiet
 class AskedRows:
     """Rows of a block whose answers are counted."""
 
-    design: Array  # (n, d)
+    design: Any  # (n, d), an array or SparseRows
     labels: Array  # (n,)
     weights: Array  # (n,)
 
     @classmethod
-    def of(cls, design: Array, labels: Array, weights: Array | None, chosen: Array) -> "AskedRows":
+    def of(cls, design: Any, labels: Array, weights: Array | None, chosen: Array) -> "AskedRows":
         found = np.ones(len(chosen)) if weights is None else weights[chosen]
         return cls(design[chosen], labels[chosen], found)
 

@@ -37,7 +37,7 @@ NO_BUDGET = Budget(0.0, 0.0)  # of a model from a file of an earlier version
 class Block:
     """Rows to learn, as the method receives them."""
 
-    design: Array  # (n, d)
+    design: Any  # (n, d), an array or SparseRows
     targets: Array  # (n, c)
     labels: Array  # (n,)
     weights: Array | None  # (n,)
@@ -65,22 +65,25 @@ class SelfAssessing(LinearClassifier, ContinualEstimator):
     _budget: Budget
     offset_: Array
 
-    def _teach(self, state: Any, block: Block, classes: Array, counts: Array, fresh: bool) -> None:
-        """Learn a block, with the state and the counts (after it) of these classes."""
+    def _teach(self, state: Any, block: Block, classes: Array, counts: Array, fresh: bool, own: bool) -> None:
+        """Learn a block, with the state and the counts (after it) of these classes.
+
+        `fresh`: it is the first one. `own`: the state is referenced nowhere else and may be overwritten.
+        """
         if fresh:
             self.assessment_, self._earlier, self._budget = NOTHING, None, Budget()
         method = self._method()
         if not self.calibrate:
-            self.state_, self._earlier = self._learned(state, block, fresh), None
+            self.state_, self._earlier = self._learned(state, block, own), None
         elif isinstance(method, RLS) and weighs_all_alike(method):
-            self._teach_then_ask(method, state, block, classes, counts, fresh)
+            self._teach_then_ask(method, state, block, classes, counts, fresh, own)
         elif method.task_per_update:  # a block is one task, not to be cut; its rows are answered by no one
-            self.state_ = self._learned(state, block, fresh)
+            self.state_ = self._learned(state, block, own)
         else:
-            self._ask_then_teach(state, block, classes, counts, fresh)
+            self._ask_then_teach(state, block, classes, counts, fresh, own)
 
     def _teach_then_ask(
-        self, method: RLS, state: Any, block: Block, classes: Array, counts: Array, fresh: bool
+        self, method: RLS, state: Any, block: Block, classes: Array, counts: Array, fresh: bool, own: bool
     ) -> None:
         n, (d, c) = len(block.labels), (block.design.shape[1], len(classes))
         seen, before = int(counts.sum()), self._assessment()
@@ -97,7 +100,7 @@ class SelfAssessing(LinearClassifier, ContinualEstimator):
                 rows = block.asked(0, most, c)
                 before = count_answers(before, earlier.answers(rows), seen - n, len(earlier.classes))
                 budget = budget.spent(0.0, ASKING + len(rows.labels) * price_of_row(d, c, False))
-        self.state_ = self._learned(state, block, fresh)
+        self.state_ = self._learned(state, block, own)
         if fresh or due:
             try:
                 before = self._ask_without(method, before, rows, classes, counts)
@@ -118,7 +121,7 @@ class SelfAssessing(LinearClassifier, ContinualEstimator):
         answers = answers_without(method, state, self._earlier, rows, counts)
         return count_answers(before, answers, int(counts.sum()), int((counts > 0).sum()))
 
-    def _ask_then_teach(self, state: Any, block: Block, classes: Array, counts: Array, fresh: bool) -> None:
+    def _ask_then_teach(self, state: Any, block: Block, classes: Array, counts: Array, fresh: bool, own: bool) -> None:
         method, offset = self._method(), self.__dict__.get("offset_")
         n, (d, c) = len(block.labels), (block.design.shape[1], len(classes))
         before, row = self._assessment(), price_of_row(d, c, False)
@@ -139,7 +142,7 @@ class SelfAssessing(LinearClassifier, ContinualEstimator):
                 before = count_answers(before, found.answers(rows), int(counts.sum()), len(found.classes))
             except NumericalError:  # the weights are not determined: those who ask for them will be told
                 pass
-        self.state_ = self._learned(state, block, fresh)
+        self.state_ = self._learned(state, block, own)
         self.assessment_, self._budget = before, budget
 
     def _learned(self, state: Any, block: Block, own: bool) -> Any:
