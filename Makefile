@@ -90,7 +90,7 @@ minimum:                           ## the tests with the oldest versions that py
 	mkdir -p build
 	$(PYTHON) -c $(MINIMUM) > build/minimum.txt
 	$(PYTHON) -m venv build/minimum
-	build/minimum/bin/pip install -q -c constraints.txt -r build/minimum.txt 'polars<1.40' -e '.[dev,deep,scale]'
+	build/minimum/bin/pip install -q -c constraints.txt -r build/minimum.txt 'polars<1.40' -e '.[dev,data,deep,hf,lightning,scale]'
 	build/minimum/bin/python -m pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.bench              ## every benchmark as a ratio measured in one run

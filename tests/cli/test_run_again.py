@@ -136,7 +136,7 @@ def test_runs_are_put_side_by_side(folder, capsys, tmp_path):
 def test_what_is_no_run_is_refused(capsys, tmp_path, monkeypatch, arguments, said):
     monkeypatch.chdir(tmp_path)
     code, out, err = call(capsys, *arguments)
-    assert (code, out) == (2, "") and said in err and not list(tmp_path.iterdir())
+    assert (code, out) == (2, "") and said in err.lower() and not list(tmp_path.iterdir())
 
 
 def test_one_run_is_no_comparison(folder, capsys, tmp_path):

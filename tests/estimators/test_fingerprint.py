@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -79,7 +80,8 @@ def test_it_is_the_same_for_a_twin_and_in_another_process():
 
 def test_it_does_not_depend_on_what_other_libraries_do_to_numpy():
     before = fingerprint(made())
-    inspect.signature(np.abs)  # kept in the ufunc by NumPy 2.4
+    with suppress(ValueError):
+        inspect.signature(np.abs)  # kept in the ufunc by NumPy 2.4
     with np.printoptions(legacy="1.25"):
         assert fingerprint(made()) == before
 

@@ -86,7 +86,8 @@ class RowKeys:
     def shared(self, other: "RowKeys") -> int:
         """How many rows two models share, at least about (F)."""
         limit = min(self.limit, other.limit)
-        there = int(np.isin(other.words, self.words).sum()) if len(other.words) and len(self.words) else 0
+        # (a table of keys would overflow in NumPy 2.0)
+        there = int(np.isin(other.words, self.words, kind="sort").sum()) if len(other.words) and len(self.words) else 0
         return there if limit >= TOP else round(there * TOP / limit)
 
     def _bounded(self) -> "RowKeys":

@@ -82,7 +82,9 @@ def parse(content: bytes) -> Content:
         flat = safetensors.deserialize(content)  # type: ignore[no-untyped-call]
         arrays = {n: _array(v, len(content)) for n, v in flat}
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError) as problem:
-        raise FileError(f"the checksum is right but the content is invalid: {problem}") from None
+        raise FileError(
+            f"expected arrays that safetensors can read, got {problem}; a newer version of it may read them"
+        ) from None
     return Content(metadata, arrays)
 
 

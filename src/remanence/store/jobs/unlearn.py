@@ -126,7 +126,7 @@ class UnlearnJob:
         assert model.row_keys is not None
         keys, first = np.unique(rows.keys(), return_index=True)
         copies = model.row_keys.count(keys)
-        skipped = int((rows.count() if len(keys) else 0) - np.isin(rows.keys(), keys[copies > 0]).sum())
+        skipped = int((rows.count() if len(keys) else 0) - np.isin(rows.keys(), keys[copies > 0], kind="sort").sum())
         if not copies.any():
             return UnlearnCounts(0, skipped)
         left = np.zeros(rows.count(), int)
