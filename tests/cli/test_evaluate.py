@@ -58,7 +58,10 @@ def test_many_classes_are_listed_with_the_worst_first_and_the_confusions(shown, 
     true, _, predicted, _ = told[0].split()
     labels = found["confusion"]["labels"]
     assert counts[labels.index(true), labels.index(predicted)] == counts.max()
-    assert lines[-1].startswith("accuracy ") and "rows wrong" in lines[-1]
+    assert lines[-2].startswith("accuracy ") and "rows wrong" in lines[-2]
+    assert lines[-1] == (
+        f"probabilities: log-loss {found['log_loss']:.3f}, calibration error {found['calibration_error']:.3f}"
+    )
 
 
 def test_a_few_classes_with_long_names_are_listed_too(shown):

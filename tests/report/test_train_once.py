@@ -54,8 +54,8 @@ def test_a_run_learns_every_task_once_per_seed_and_draws_every_figure_once(tmp_p
     assert set(saved.values()) == {1}
     figures = {figure for figure, _ in saved}
     maps = [[ax.get_title() for ax in figure.axes].count("RLS") for figure in figures]
-    assert sorted(maps) == [0, 1]  # accuracy, and the matrices of all learners
-    assert sorted(kind for _, kind in saved) == ["png", "png", "svg", "svg"]
+    assert sorted(maps) == [0, 0, 1]  # accuracy, reliability, and the matrices of all learners
+    assert sorted(kind for _, kind in saved) == ["png", "png", "svg", "svg", "svg"]
 
 
 class Counting(ClassifierMixin, BaseEstimator):

@@ -159,6 +159,19 @@ def test_the_confusion_counts_every_row_and_labels_nobody_has_met(asked, tmp_pat
         evaluate_tables(m, [path], targets=["true"])
 
 
+def test_log_loss_is_that_of_scikit_learn_and_the_bins_hold_every_row(asked, tmp_path, rows):
+    from sklearn.metrics import log_loss
+
+    m, *_ = asked
+    X, y = rows
+    told = evaluate_tables(m, [sheet(tmp_path / "e.csv", X, y, label="true")], label="true").to_dict()
+    given = rm.load(m).predict_proba(X)
+    assert told["log_loss"] == pytest.approx(log_loss(y, given), rel=1e-12)
+    assert np.sum(told["reliability"], axis=0) == pytest.approx(
+        [60, given.max(axis=1).sum(), (given.argmax(1) == y).sum()]
+    )
+
+
 # Looking inside
 
 
@@ -174,6 +187,13 @@ def test_a_sound_model_shows_what_it_knows(asked):
         1.0,
         m.stat().st_size,
     )
+    known = model.calibration_
+    assert told["calibration"] == {
+        "rows": known.rows,
+        "accuracy": known.accuracy,
+        "log_loss": known.log_loss,
+        "calibration_error": known.error,
+    }
     assert [(e["name"], e["rows"], e["action"]) for e in told["ledger"]] == [("t.csv", 60, "learned")]
     assert [c.name for c in found.certificates] == [
         "ledger",

@@ -34,7 +34,7 @@ def evaluate(
     drop_nan: DropMissing = False,
     as_json: AsJson = False,
 ) -> None:
-    """Report accuracy per class and confusions; for regression RMSE, mean absolute error and R²."""
+    """Report accuracy per class, confusions, log-loss and calibration; for regression RMSE, mean absolute error, R²."""
     from remanence.store.jobs.evaluate import evaluate_tables
 
     with metered("Evaluating", len(data)) as (_, meter):
@@ -65,6 +65,9 @@ def _show(found: "Evaluation") -> None:
     else:
         _print_lists(confusion, console)
     console.print(f"accuracy {found.accuracy:.2%}: {confusion.wrong:,} of {found.rows:,} rows wrong")
+    if found.reliability is not None:
+        loss, error = found.reliability.log_loss, found.reliability.error
+        console.print(f"probabilities: log-loss {loss:.3f}, calibration error {error:.3f}")
 
 
 def _grid(confusion: "Confusion") -> "Table":

@@ -51,6 +51,7 @@ def _show(found: "Inspection") -> None:
         "undo": None if found.pieces is None else f"pieces, {found.pieces} separate learners",
         "readout": found.readout,
         "ridge": None if found.ridge is None else f"{found.ridge:g} in force",
+        "answers": _answers(found.calibration),
         "condition": None if found.condition is None else f"{found.condition:.1e}",
         "size": f"{shown['bytes']:,} bytes, {shown['precision'] or 'no'} numbers, written by {shown['library']}",
     }
@@ -66,6 +67,13 @@ def _show(found: "Inspection") -> None:
     for certificate in found.certificates:
         sign, style = {"holds": ("✓", "green"), "fails": ("✗", "bold red")}.get(certificate.status, ("–", "dim"))
         console.print(Text(f"{sign} ", style).append(printable(certificate), "default"), soft_wrap=True)
+
+
+def _answers(found: dict[str, float] | None) -> str | None:
+    if found is None:
+        return None
+    figures = f"{found['accuracy']:.1%} right, log-loss {found['log_loss']:.3f}, calibration error "
+    return f"{figures}{found['calibration_error']:.3f}, to rows before they were learned"
 
 
 def _grouped(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -314,6 +314,10 @@ def _scores_available(joint: "Joint") -> bool:
     return joint.estimator is None or callable(getattr(joint.estimator, "decision_function", None))
 
 
+def _probabilities_available(joint: "Joint") -> bool:
+    return callable(getattr(joint.estimator, "predict_proba", None))
+
+
 class Joint(_Baseline):
     """Joint training, the upper bound: keep all rows and train `estimator` on all of them at each call.
 
@@ -347,6 +351,15 @@ class Joint(_Baseline):
         columns = scores if scores.ndim == 2 else np.column_stack([-scores, scores]) / 2
         scores = _with_unseen(columns, seen, len(now.classes_))
         return scores[:, 1] - scores[:, 0] if len(now.classes_) == 2 else scores
+
+    @available_if(_probabilities_available)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """The estimator's own probabilities, (n, classes); 0 for classes without rows."""
+        now = self._draft()
+        rows, seen = now._asked(X), np.unique(now.codes_)
+        every = np.zeros((len(rows), len(now.classes_)))
+        every[:, seen] = 1.0 if len(seen) == 1 else np.asarray(now.estimator_.predict_proba(rows))
+        return every
 
     def _check_settings(self) -> None:
         if self.estimator is not None and not callable(getattr(self.estimator, "fit", None)):

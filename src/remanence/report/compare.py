@@ -160,6 +160,7 @@ def repeat(
             c.note,
             parts[c.name].certificates,
             parts[c.name].confusion,
+            parts[c.name].reliability,
         )
         for c in first
     )
@@ -186,7 +187,7 @@ def _learned(contender: Contender, stream: Sequence[Task], seed: int | None) -> 
         observers: list[Observer] = [answers] if certifier is None else [certifier, answers]
         matrix = evaluate(learner, stream, progress=False, observers=observers)
         certificates = () if certifier is None else tuple(certifier.certificates())
-        return Part(matrix, certificates, answers.confusion)
+        return Part(matrix, certificates, answers.confusion, answers.reliability)
 
 
 def _relations(learners: Sequence[Any]) -> tuple[Certificate, ...]:

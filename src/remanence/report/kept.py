@@ -14,6 +14,7 @@ from remanence.certificates import Certificate
 from remanence.errors import InputError
 from remanence.evaluation import ErrorMatrix
 from remanence.evaluation.confusion import Confusion
+from remanence.evaluation.reliability import Reliability
 from remanence.files import make_folder, remove_unfinished, write_atomically
 from remanence.report.folders import LEARNED, PART, RESULTS, SETTINGS, check_folder, holds, read_json
 
@@ -25,6 +26,7 @@ class Part:
     matrix: ErrorMatrix
     certificates: tuple[Certificate, ...] = ()
     confusion: Confusion | None = None
+    reliability: Reliability | None = None
 
 
 class Kept(Protocol):
@@ -97,7 +99,8 @@ class RunFolder:
             data = read_json(path)
             confusion = Confusion.from_dict(data["confusion"]) if data.get("confusion") else None
             certificates = tuple(map(Certificate.from_dict, data["certificates"]))
-            part = Part(ErrorMatrix.from_dict(data["matrix"]), certificates, confusion)
+            reliability = Reliability.from_dict(data["reliability"]) if data.get("reliability") else None
+            part = Part(ErrorMatrix.from_dict(data["matrix"]), certificates, confusion, reliability)
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
         self.reused += 1
@@ -108,6 +111,7 @@ class RunFolder:
         data: dict[str, Any] = {"matrix": part.matrix.to_dict()}
         data["certificates"] = [c.to_dict() for c in part.certificates]
         data["confusion"] = None if part.confusion is None else part.confusion.to_dict()
+        data["reliability"] = None if part.reliability is None else part.reliability.to_dict()
         text = json.dumps(data, ensure_ascii=False, allow_nan=False)
         write_atomically(self._path(name, seed), text.encode() + b"\n")
 

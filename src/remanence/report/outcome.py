@@ -14,6 +14,7 @@ from remanence.certificates import Certificate
 from remanence.errors import InputError
 from remanence.evaluation import ErrorMatrix, metrics
 from remanence.evaluation.confusion import Confusion
+from remanence.evaluation.reliability import Reliability
 
 Role = Literal["learner", "floor", "reference"]
 
@@ -36,6 +37,8 @@ class Outcome:
         Of the first seed; empty if they were not checked.
     confusion : Confusion, optional
         Of the test rows of all tasks after the last one, for the first seed.
+    reliability : Reliability, optional
+        Of the probabilities given to these rows, where the learner gives any.
 
     Examples
     --------
@@ -53,6 +56,7 @@ class Outcome:
     note: str = ""
     certificates: tuple[Certificate, ...] = ()  # of the first seed
     confusion: Confusion | None = None  # of the first seed, after the last task
+    reliability: Reliability | None = None  # likewise
 
     def __post_init__(self) -> None:
         if not self.matrices:
@@ -125,6 +129,7 @@ class Outcome:
             "matrices": [matrix.to_dict() for matrix in self.matrices],
             "certificates": [certificate.to_dict() for certificate in self.certificates],
             "confusion": None if self.confusion is None else self.confusion.to_dict(),
+            "reliability": None if self.reliability is None else self.reliability.to_dict(),
         }
 
     @classmethod
@@ -135,7 +140,8 @@ class Outcome:
         name, label, note = (str(data[part]) for part in ("name", "label", "note"))
         role: Role = "reference" if data["role"] == "ceiling" else data["role"]  # its name in schemas 1 and 2
         confusion = Confusion.from_dict(data["confusion"]) if data.get("confusion") else None
-        return cls(name, label, matrices, role, note, certificates, confusion)
+        reliability = Reliability.from_dict(data["reliability"]) if data.get("reliability") else None
+        return cls(name, label, matrices, role, note, certificates, confusion, reliability)
 
 
 def _metrics_of(matrix: ErrorMatrix) -> dict[str, float]:

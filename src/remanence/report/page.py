@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 from remanence.certificates import Certificate
 from remanence.report.pictures import accuracy_figure, rendered
 from remanence.report.run import Run
-from remanence.report.vector import RunPictures, curve_picture, matrix_pictures, run_pictures
+from remanence.report.vector import RunPictures, curve_picture, matrix_pictures, reliability_picture, run_pictures
 from remanence.report.words import CERTIFIED, EXPLAINED, MARKS, RETRAINED, all_notes, report_table, verdict
 
 LISTED = 8  # classes and confusions
@@ -26,6 +26,7 @@ def page(run: Run, pictures: RunPictures | None = None) -> str:
         table=report_table(run),
         tasks=_tasks(run),
         errors=_errors(run),
+        sure=_probabilities(run),
         notes=all_notes(run),
         explained=EXPLAINED,
         retrained=RETRAINED if any(outcome.role == "reference" for outcome in run.outcomes) else "",
@@ -87,6 +88,15 @@ def _errors(run: Run) -> dict[str, Any] | None:
         ],
         "pairs": [(true, as_, n, f"{100 * n / rows[true]:.0f} %") for true, as_, n in confusion.most_frequent(LISTED)],
     }
+
+
+def _probabilities(run: Run) -> dict[str, Any] | None:
+    """How far the probabilities of the best learner, and of the best reference, can be relied on."""
+    shown = [o for o in (run.best, run.best_reference) if o is not None and o.reliability is not None]
+    if run.best.reliability is None:
+        return None
+    figures = [(o, f"{o.reliability.log_loss:.3f}", f"{o.reliability.error:.3f}") for o in shown if o.reliability]
+    return {"figures": figures, "picture": reliability_picture(shown), "rows": run.best.reliability.rows}
 
 
 def unbroken(text: str) -> str:

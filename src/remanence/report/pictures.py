@@ -28,6 +28,7 @@ PALETTE = ("#d55e00", "#56b4e9", "#e69f00", "#cc79a7", "#009e73", "#0072b2", "#9
 DASHES = ((4, 3), (1, 2), (6, 2, 1, 2))  # of references
 NEAR = 0.25  # a learner that ends further below the best may leave the picture of the others
 SPACE = 0.062  # between the labels of two lines, of the height of the axes
+FEW = 5  # rows, below which a point of a reliability diagram is faint
 NUMBERED = 10  # tasks, up to which a heat map has numbers
 LONGEST = 26  # letters of a label in a picture
 MARGIN = 3.0  # points around a map that is cut out of a figure
@@ -164,6 +165,27 @@ def label_ends(ax: Any, run: Run) -> None:
             annotation_clip=False,
             arrowprops=link,
         )
+
+
+def reliability_figure(outcomes: Sequence[Outcome]) -> Figure:
+    """How often answers were right, by the probability given to them; the area of a point is its number of rows."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(5.4, 3.5), layout="constrained")
+        ax = figure.subplots()
+        ax.plot([0, 100], [0, 100], color="#8c8c8c", linewidth=1, linestyle=(0, (4, 3)))
+        for outcome, colour, marker in zip(outcomes, (PALETTE[0], INK), MARKERS, strict=False):
+            assert outcome.reliability is not None
+            rows, confidence, right = outcome.reliability.bins[outcome.reliability.bins[:, 0] > 0].T
+            x, y = 100 * confidence / rows, 100 * right / rows
+            many = rows >= FEW
+            ax.plot(x[many], y[many], color=colour, linewidth=1.5, label=_cut(printable(outcome.short_label)))
+            area, look = 8 + 150 * rows / rows.sum(), dict[str, Any](color=colour, marker=marker, zorder=3)
+            ax.scatter(x[many], y[many], area[many], alpha=0.8, **look)
+            ax.scatter(x[~many], y[~many], area[~many], alpha=0.3, **look)
+        ax.set(xlabel="probability given, %", ylabel="answers that were right, %", xlim=(0, 103), ylim=(0, 103))
+        ax.grid(color="#8c8c8c", alpha=0.3, linewidth=0.8)
+        ax.legend(loc="upper left")
+    return figure
 
 
 def _spread(heights: list[float], low: float, high: float, apart: float) -> list[float]:

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from html import escape
 
 from remanence.report.outcome import Outcome
-from remanence.report.pictures import INK, PAPER, Box, accuracy_figure, map_boxes, matrices_figure, rendered
+from remanence.report.pictures import (
+    INK,
+    PAPER,
+    Box,
+    accuracy_figure,
+    map_boxes,
+    matrices_figure,
+    reliability_figure,
+    rendered,
+)
 from remanence.report.run import Run
 from remanence.terminal_text import printable
 
@@ -31,6 +40,14 @@ def curve_picture(run: Run, accuracy: bytes, prefix: str = "curve") -> str:
     curves = [f"{o.label}: {', '.join(f'{100 * share:.0f}' for share in o.curve)}" for o in run.outcomes]
     title = "Accuracy in % on the tasks learned so far, after each task"
     return described(_embedded(accuracy.decode(), prefix), title, ". ".join(curves) + ".", prefix)
+
+
+def reliability_picture(outcomes: Sequence[Outcome], prefix: str = "reliability") -> str:
+    """How often answers were right, by the probability given to them."""
+    said = [f"{o.label}: calibration error {o.reliability.error:.3f}" for o in outcomes if o.reliability is not None]
+    title = "Answers that were right in %, by the probability given to them"
+    svg = rendered(reliability_figure(outcomes), "svg").decode()
+    return described(_embedded(svg, prefix), title, ". ".join(said) + ".", prefix)
 
 
 def matrix_pictures(run: Run, pictures: RunPictures) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss
 
 import remanence as rm
 from remanence.estimators.readouts.assessment import NOTHING, Assessment
-from remanence.estimators.readouts.calibration import Calibration, calibration_error, reliability
+from remanence.estimators.readouts.calibration import Calibration, calibration_error, reliability_bins
 from remanence.estimators.readouts.probe import AskedRows, answers_without, readouts_of
 
 READOUTS = ["ridge", "discriminant"]
@@ -26,7 +26,7 @@ def clouds(seed, classes=4, features=6, rows=120):
 
 def error_of(probabilities, y):
     best = probabilities.argmax(axis=1)
-    return calibration_error(reliability(probabilities.max(axis=1), best == y))
+    return calibration_error(reliability_bins(probabilities.max(axis=1), best == y))
 
 
 @pytest.mark.parametrize("intercept", [True, False])

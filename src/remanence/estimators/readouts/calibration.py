@@ -48,7 +48,7 @@ class Calibration:
             losses -= np.einsum("n,bne->be", weights[i : i + size], np.log(mixed))
         new = replace(self, losses=losses, rows=self.rows + float(weights.sum()))
         confidence, right = answered(new.probabilities(scores), positions)
-        return replace(new, bins=self._bins() + reliability(confidence, right, weights))
+        return replace(new, bins=self._bins() + reliability_bins(confidence, right, weights))
 
     @property
     def setting(self) -> tuple[float, float]:
@@ -113,7 +113,7 @@ def answered(probabilities: Array, positions: Array) -> tuple[Array, Array]:
     return probabilities[np.arange(len(best)), best], best == positions
 
 
-def reliability(confidence: Array, right: Array, weights: Any = None) -> Array:
+def reliability_bins(confidence: Array, right: Array, weights: Any = None) -> Array:
     """(BINS, 3) Rows, Σ confidence and Σ right of answers, in bins of equal width by their confidence."""
     confidence = np.asarray(confidence, np.float64)
     weights = np.ones(len(confidence)) if weights is None else np.asarray(weights, np.float64)

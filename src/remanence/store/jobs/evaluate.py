@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.evaluation.reliability import Reliability
 from remanence.labels import check_new_labels, kind_of_classes
 from remanence.store.jobs.columns import Columns, samples
 from remanence.store.jobs.learn import OnRows, ignore_name_warnings
@@ -27,6 +30,7 @@ class Evaluation:
     labels: list[Any]  # of a classifier: all labels, true or predicted
     confusion: Array  # (labels, labels): rows by true and by predicted label
     errors: dict[str, dict[str, float | None]]  # of a regressor: target: its errors
+    reliability: Reliability | None = None  # of a classifier
 
     @property
     def accuracy(self) -> float:
@@ -44,8 +48,11 @@ class Evaluation:
             for label, n, k in zip(self.labels, counts, right, strict=True)
         ]
         confusion = {"labels": self.labels, "counts": self.confusion.tolist()}
-        wrong = self.rows - sum(right)
-        return found | {"accuracy": self.accuracy, "wrong": wrong, "classes": classes, "confusion": confusion}
+        found |= {"accuracy": self.accuracy, "wrong": self.rows - sum(right)}
+        if self.reliability is not None:
+            said = self.reliability.to_dict()
+            found |= {name: said[name] for name in ("log_loss", "calibration_error")} | {"reliability": said["bins"]}
+        return found | {"classes": classes, "confusion": confusion}
 
 
 def evaluate_tables(
@@ -65,7 +72,7 @@ def evaluate_tables(
         raise InputError(f"expected `{wanted}` for this model, got the other", arguments=(wanted,))
     classes = learner.classes_.tolist() if classifier else []
     pairs: dict[tuple[Any, Any], int] = {}  # (true, predicted): rows
-    sums = ErrorSums()
+    sums, reliability = ErrorSums(), list[Reliability]()
     rows = dropped = 0
     for path in paths:
         table = open_table(path)
@@ -77,7 +84,10 @@ def evaluate_tables(
                 check_new_labels(part.y, classes, drop, piece.name)
                 for i in range(0, len(part.X), size):
                     with ignore_name_warnings():
-                        predicted, true = learner.predict(part.X[i : i + size]), part.y[i : i + size]
+                        X, true = part.X[i : i + size], part.y[i : i + size]
+                        predicted = learner.predict(X)
+                        if classifier:
+                            reliability.append(Reliability.of(learner.predict_proba(X), true, classes))
                     on_rows(piece.name, len(true))
                     if classifier:
                         for pair in zip(true.tolist(), predicted.tolist(), strict=True):
@@ -86,8 +96,9 @@ def evaluate_tables(
                         sums.add(true.reshape(len(true), -1), predicted.reshape(len(true), -1))
     if not rows:
         raise InputError("expected rows without missing entries to evaluate on, got none")
-    labels, confusion = confusion_matrix(pairs, classes)
-    return Evaluation(rows, dropped, labels, confusion, {} if classifier else sums.errors(columns.targets))
+    if not classifier:
+        return Evaluation(rows, dropped, [], np.zeros((0, 0), int), sums.errors(columns.targets))
+    return Evaluation(rows, dropped, *confusion_matrix(pairs, classes), {}, reduce(add, reliability))
 
 
 def confusion_matrix(pairs: dict[tuple[Any, Any], int], classes: list[Any]) -> tuple[list[Any], Array]:

@@ -32,6 +32,7 @@ class Inspection:
     pieces: int | None = None  # number of learners of single pieces, if they are kept
     every_row: bool = False  # whether its ledger knows every row
     readout: str | None = None  # of a classifier; with "auto" the one that was chosen
+    calibration: dict[str, float] | None = None  # of answers to rows before they were learned
 
     @property
     def holds(self) -> bool:
@@ -61,6 +62,7 @@ class Inspection:
             "readout": self.readout,
             "ridge": self.ridge,
             "condition": self.condition,
+            "calibration": self.calibration,
             "bytes": file.size,
             "library": file.library,
             "ledger": [
@@ -100,10 +102,19 @@ def inspect_file(path: str | Path) -> Inspection:
     pieces = None if model.pieces is None else len(model.pieces)
     every = model.row_keys is not None and model.row_keys.every
     readout = learner.readout_ if "readout" in known and "state_" in known else None
-    if found is None or lost is None:
-        return Inspection(description, counts, None, None, tuple(certificates), pieces, every, readout)
-    certificates += [found.equations, found.determined, lost]
-    return Inspection(description, counts, found.ridge, found.condition, tuple(certificates), pieces, every, readout)
+    answers = _calibration(learner) if counts else None
+    ridge = condition = None
+    if found is not None and lost is not None:
+        ridge, condition = found.ridge, found.condition
+        certificates += [found.equations, found.determined, lost]
+    return Inspection(description, counts, ridge, condition, tuple(certificates), pieces, every, readout, answers)
+
+
+def _calibration(learner: Any) -> dict[str, float] | None:
+    """How good the answers were that the model gave to rows before it learned them; None where none were counted."""
+    known = learner.calibration_
+    figures = {"rows": known.rows, "accuracy": known.accuracy, "log_loss": known.log_loss}
+    return {**figures, "calibration_error": known.error} if known.rows > 0 else None
 
 
 def _counts(known: dict[str, Any]) -> list[int]:
