@@ -18,9 +18,7 @@ from benchmarks.timing import measure
 from remanence.arrays import Array
 
 Answer = tuple[Array, Array]  # means (T, d) and covariances (T, d, d)
-STORAGE = (
-    "keeps four matrices a step, the gains among them, and the peer two: the system's time to clear fresh pages counts"
-)
+STORAGE = "keeps three matrices a step (four with a constant A), the peer two: the time to clear fresh pages counts"
 GOALS = {"statsmodels": 8.0, "filterpy": 20.0, "pykalman": None, "NumPy loop": None}
 
 

@@ -145,7 +145,11 @@ def test_weights_with_pending_rows(build, dtype, forget):
 @pytest.mark.parametrize("constant", [True, False])
 @pytest.mark.parametrize("form", ["covariance", "root"])
 def test_kalman(build, form, constant):
-    filters, smoothers = build("kalman_filter"), build("kalman_smoother")
+    filters, smoothers, informed = (
+        build("kalman_filter"),
+        build("kalman_smoother"),
+        build("kalman_information").informed,
+    )
     for d in SIZES:
         rng, T, m = np.random.default_rng(d), 6, 1 + (d * 7) % 11
         length = 1 if constant else T
@@ -178,3 +182,10 @@ def test_kalman(build, form, constant):
         close(smooth[0], wanted[5], np.float64, 1000)
         close(tight, wanted[6], np.float64, 1000)
         assert np.isfinite(worst) and (filtered == filtered.transpose(0, 2, 1)).all()
+        innovations = np.where(there, Y - np.einsum("tij,tj->ti", stacks[2], before[0]), 0)
+        w = np.einsum("tij,tj->ti", W, innovations)
+        assert informed(A, X, G, W, kinds, w, after[0], filtered, predicted, np.inf, smooth[0], tight)
+        close(smooth[0], wanted[5], np.float64, 1000)
+        close(tight, wanted[6], np.float64, 1000)
+        assert (tight == tight.transpose(0, 2, 1)).all()
+        assert not informed(A, X, G, W, kinds, w, after[0], filtered, predicted, 0.0, smooth[0], tight)

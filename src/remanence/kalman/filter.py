@@ -14,6 +14,7 @@ from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
 from remanence.kalman.compression import compress, pays, shares_rows
 from remanence.kalman.gains import Carried, Gains, compute_part
+from remanence.kalman.information import saves_work, whitened
 from remanence.kalman.means import Means, move
 from remanence.kalman.model import LinearGaussian, Steps
 from remanence.kalman.observations import check_observations
@@ -90,9 +91,11 @@ def filter(model: LinearGaussian, Y: Any, form: str = "covariance", keep: str = 
         raise NumericalError("the filter overflowed: A makes θ grow without bound; rescale, or filter fewer steps")
     covs = [g.filtered for g in gains], [g.predicted for g in gains]
     cov, predicted_cov = (shared(c, observed.groups, observed.many) for c in covs)
+    known, w = gains if keep == "all" else None, None
+    if known and saves_work(model.steps, len(mean)):
+        w = whitened(model.steps, known[0], observed.Y[0], predicted[0])
     mean, predicted, logliks = (v if observed.many else v[0] for v in (mean, predicted, logliks))
-    known = gains if keep == "all" else None
-    return Filtered(mean, cov, predicted, predicted_cov, logliks, observed.groups, model, gains=known)
+    return Filtered(mean, cov, predicted, predicted_cov, logliks, observed.groups, model, gains=known, whitened=w)
 
 
 def check_model(model: Any) -> None:

@@ -1,6 +1,8 @@
 """Results of the filter, the smoother and the forecast: means and covariances of T steps; N series have a leading N."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +32,9 @@ class Filtered:
         The predicted observations of `extended`.
     gains : list, optional
         The gains of each group, kept by `filter` for the smoother.
+    whitened : array (T, m), optional
+        C⁻¹(y_t − X_t θ_{t|t−1}) with CCᵀ the covariance of y_t given those before, kept by `filter` where the smoother
+        uses it: for one series of a wide model that changes from step to step.
 
     Examples
     --------
@@ -50,6 +55,7 @@ class Filtered:
     model: LinearGaussian = field(repr=False)  # the model that was filtered, for `extended` the linearized one
     expected: Array | None = field(default=None, repr=False)  # (T, m) y minus its residual: f(θ_{t|t−1}), of `extended`
     gains: list[Gains] | None = field(default=None, repr=False)  # of each group, of `filter` alone
+    whitened: Array | None = field(default=None, repr=False)  # (T, m) w, where `smooth` uses it
 
     @property
     def loglik(self) -> float | Array:
@@ -63,8 +69,16 @@ class Filtered:
         return self.mean.ndim == 3
 
 
+class _Deferred:
+    """A slot for the function that computes what is not asked for by everyone."""
+
+    __slots__ = ("_compute",)
+
+    _compute: Callable[[], Array]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Smoothed:
+class Smoothed(_Deferred):
     """Result of `smooth`: states given all observations; N series have a leading axis N.
 
     Parameters
@@ -72,7 +86,8 @@ class Smoothed:
     mean, cov : array (T, d), (T, d, d)
         θ_{t|T}, Σ_{t|T}.
     gain : array (T − 1, d, d)
-        L_t: the covariance of θ_{t+1} and θ_t given all observations is cov[t+1] @ gain[t].T.
+        L_t: the covariance of θ_{t+1} and θ_t given all observations is cov[t+1] @ gain[t].T. Computed when it is
+        first asked for, where `smooth` did without.
 
     Examples
     --------
@@ -85,7 +100,25 @@ class Smoothed:
 
     mean: Array  # (T, d) θ_{t|T}
     cov: Array  # (T, d, d) Σ_{t|T}
-    gain: Array  # (T − 1, d, d) L_t
+    gain: Array = field(repr=False)  # (T − 1, d, d) L_t
+
+    @classmethod
+    def deferring(cls, mean: Array, cov: Array, compute: Callable[[], Array]) -> "Smoothed":
+        """A result whose gains are computed when they are first asked for; a copy of it or a file has them."""
+        made = object.__new__(cls)
+        for name, value in (("mean", mean), ("cov", cov), ("_compute", compute)):
+            object.__setattr__(made, name, value)
+        return made
+
+    if not TYPE_CHECKING:  # called for attributes that are not set
+
+        def __getattr__(self, name: str) -> Array:
+            if name != "gain":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            gain = self._compute()
+            object.__setattr__(self, "gain", gain)
+            object.__setattr__(self, "_compute", lambda: gain)  # what it was computed from is not needed any more
+            return gain
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,8 @@
 
 Where Q is small the sum (RTS3) is used, so that rounding makes no covariance indefinite. Σ_{j|j−1} may be singular: a
 coordinate of θ_j that is determined by others is skipped, since it adds no information. If it is nearly singular and L
-so large that L² amplifies rounding, (RTS4) is used, which needs no L.
+so large that L² amplifies rounding, (RTS4) is used, which needs no L. It is also used for wide models that change from
+step to step and have few observations a step, where it is faster (information.py); L is then computed on request.
 """
 
 import numpy as np
@@ -18,14 +19,13 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.kalman.filter import check_model
 from remanence.kalman.gains import SMALL, Gains, at, moved, near, ulps
+from remanence.kalman.information import AMPLIFIED, saves_work, smooth_by_information
 from remanence.kalman.means import is_wide
 from remanence.kalman.model import LinearGaussian
 from remanence.kalman.results import Filtered, Smoothed, join_groups, shared
 from remanence.kernels.constants import CAREFUL, DOUBTFUL, FAR, FAST, ROUNDING, SEEN, STRETCH
 from remanence.kernels.kalman import smoothed_covariances, smoothed_means
 from remanence.memory.gaussian import lapack, semidefinite, symmetric
-
-AMPLIFIED = 1e3  # above this amplification of rounding, (RTS4) is used
 
 
 def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
@@ -41,7 +41,8 @@ def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
     Returns
     -------
     Smoothed
-        θ_{t|T} with its covariance, and the gains.
+        θ_{t|T} with its covariance, and the gains, which wide models that change from step to step compute when they
+        are first asked for: until then the result refers to the covariances of `filtered`.
 
     Examples
     --------
@@ -62,7 +63,13 @@ def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
     """
     check_filtered(model, filtered)
     check_all_kept(filtered, "the smoother")
-    many = filtered.many
+    many, s = filtered.many, model.steps
+    if filtered.whitened is not None and filtered.gains is not None and saves_work(s, 1):
+        own = filtered.gains[0]
+        found = smooth_by_information(s, own, filtered.whitened, writeable(filtered.mean[0] if many else filtered.mean))
+        if found is not None:
+            mean, cov = (v[None] if many else v for v in found)
+            return Smoothed.deferring(mean, cov, lambda: _gains_of(model, own, many))
     mean, before = (v if many else v[None] for v in (filtered.mean, filtered.predicted_mean))
     covs: list[Array] = []
     gains, means = [], []
@@ -77,6 +84,11 @@ def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
     cov, gain = (shared(v, filtered.groups, many) for v in (covs, gains))
     mean = join_groups(means, filtered.groups)
     return Smoothed(mean if many else mean[0], cov, gain)
+
+
+def _gains_of(model: LinearGaussian, found: Gains, many: bool) -> Array:
+    L = backward_gains(model, found.filtered, found.predicted)
+    return L[None] if many else L
 
 
 def writeable(array: Array) -> Array:

@@ -53,3 +53,17 @@ def smoothed_covariances(
     L: Array,
 ) -> float: ...
 def smoothed_means(L: Array, filtered: Array, predicted: Array, smoothed: Array) -> None: ...
+def informed(
+    A: Array,
+    X: Array,
+    G: Array,
+    W: Array,
+    kinds: Array,
+    whitened: Array,
+    mean: Array,
+    filtered: Array,
+    predicted: Array,
+    limit: float,
+    smoothed_mean: Array,
+    smoothed: Array,
+) -> bool: ...

@@ -71,7 +71,19 @@ def _filtered_check(parts: PartValues, lengths: Lengths) -> str:
         type(gains) is list and len(gains) == len(groups) and all(_are_gains(g, steps, rows, d) for g in gains)
     ):
         return f"expected the gains of {len(groups)} groups over {steps} steps"
+    w = parts.get("whitened")
+    if w is not None and (not gains or series != 1 or not _are_numbers(w, gains[0].kinds.shape)):
+        return f"expected whitened innovations of one series, {steps} steps of the gains' rows"
     return _expected_check(parts["expected"], steps)
+
+
+def _filtered_to_parts(filtered: Any) -> dict[str, Any]:
+    """The whitened innovations are stored where there are any, so that other files stay as they were."""
+    return {name: part for name, part in fields_of(filtered).items() if name != "whitened" or part is not None}
+
+
+def _are_numbers(value: Any, shape: tuple[int, ...]) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == np.float64 and value.shape == shape and finite(value)
 
 
 def _is_group(value: Any) -> bool:
@@ -158,6 +170,8 @@ KALMAN_RECORDS = {
         | dict.fromkeys(
             ("predicted_mean", "predicted_cov", "logliks", "groups", "model", "expected", "gains"), "setting"
         ),
+        to_parts=_filtered_to_parts,
+        optional={"whitened": "setting"},
         check=_filtered_check,
         is_root=True,
     ),
