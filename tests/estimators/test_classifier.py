@@ -315,7 +315,7 @@ def test_bad_input_is_refused_and_changes_nothing(digits):
         with pytest.raises(ValueError):
             fresh.partial_fit(rows, labels)
         assert not hasattr(fresh, "n_features_in_")
-    for settings_ in ({"prior": "wrong"}, {"dtype": "int8"}, {"class_weight": "balanced"}):
+    for settings_ in ({"prior": "wrong"}, {"dtype": "int8"}, {"class_weight": "equal"}):
         with pytest.raises(rm.InputError):
             rm.ContinualClassifier(**settings_).fit(X, y)
     with pytest.raises(rm.InputError, match="use RLS"):

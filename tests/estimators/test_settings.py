@@ -54,7 +54,7 @@ WRONG = {
     "precision as an array": ({"dtype": np.zeros(3)}, "'float64' or 'float32'"),
     "class weights": ({"class_weight": {"a": "x"}}, "class_weight of 'a' to be a number"),
     "negative class weights": ({"class_weight": {0: -1.0}}, "class_weight of 0 to be a number at least 0"),
-    "balanced": ({"class_weight": "balanced"}, "dict of label: weight"),
+    "other words": ({"class_weight": "equal"}, "expected class_weight 'balanced', got 'equal'"),
     "prior": ({"prior": ["seen"]}, "prior 'seen' or 'uniform'"),
 }
 

@@ -98,6 +98,8 @@ LISTED = {
     "classifier, text": lambda: classifier(["a", "bb", "ö"], rm.RLS("auto"), class_weight={"a": 2.0}),
     "classifier, random": lambda: classifier([0, 1, 2], features=rm.RandomFeatures(7), prior="uniform"),
     "classifier, discriminant": lambda: classifier([0, 1, 2], readout="discriminant"),
+    "classifier, auto": lambda: classifier([0, 1, 2], readout="auto"),
+    "classifier, balanced": lambda: classifier([0, 1, 2], class_weight="balanced"),
     "classifier, LMS": lambda: classifier([0, 1, 2], rm.LMS(0.1), fit_intercept=False),
     "classifier, lowrank": lambda: classifier([0, 1, 2], rm.LowRankRLS(2), dtype="float32"),
     "classifier, new": lambda: rm.ContinualClassifier(rm.RLS(2.0), features=rm.RandomFeatures(7)),

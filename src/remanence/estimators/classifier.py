@@ -19,6 +19,8 @@ from remanence.estimators.readouts.solution import READOUTS, check_readout
 from remanence.estimators.rows.sparse_input import check_width, part_of, parts_of
 from remanence.estimators.settings import check_bool, check_word
 from remanence.labels import check_same_kind
+from remanence.methods import RLS
+from remanence.methods.banks.by_class import ByClassState
 from remanence.methods.protocol import Method
 from remanence.validation import check_number
 
@@ -45,8 +47,13 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         "standard" penalizes the coefficients of standardized columns: the model is that of a StandardScaler fitted on
         everything learned so far in front of the same ridge, whatever the cuts. Coefficients are those of the columns
         as they come. Needs RLS and an intercept.
-    class_weight : dict, optional
-        Label → weight of its samples, fixed before the first sample (exact; needs RLS).
+    class_weight : "balanced" or dict, optional
+        A dict of label: weight multiplies the weights of samples when they are learned, so that it has to be known
+        before the first one. "balanced" gives all classes the same weight in total, n/(c·n_k) per sample of a class
+        with n_k of all n, at any time exactly: the model equals a fit of all samples with the weights that follow
+        from what is in it now (needs RLS with forget=1). For that it keeps a memory per class, c times d² numbers, and
+        puts them together, about c·d³ multiplications, at the first question after new samples; learning costs the
+        same. Such a model can later be given a dict, or None, exactly as well.
     prior : "seen" or "uniform"
         With "uniform" the scores are divided by each class's share of the samples seen, as if all classes were equally
         common: a cheap correction of the scores, not a fit with other weights. A discriminant leaves out the logarithm
@@ -84,7 +91,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         features: Any = None,
         readout: str = "ridge",
         scale: str | None = None,
-        class_weight: dict[Any, float] | None = None,
+        class_weight: dict[Any, float] | str | None = None,
         prior: str = "seen",
         calibrate: bool = True,
         dtype: str = "float64",
@@ -164,9 +171,19 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         check_word(self.prior, "prior", ("seen", "uniform"))
         check_bool(self.calibrate, "calibrate")
         check_readout(check_word(self.readout, "readout", READOUTS), self._method(), self.calibrate)
-        if self.class_weight is not None:
+        if isinstance(self.class_weight, str):
+            check_word(self.class_weight, "class_weight", ("balanced",))
+            method = self._method()
+            if not (isinstance(method, RLS) and method.forget == 1):
+                raise InputError(
+                    f'class_weight="balanced" needs rows that can be weighed when solving, got {method}; use RLS with '
+                    f"forget=1"
+                )
+        elif self.class_weight is not None:
             if not isinstance(self.class_weight, dict):
-                raise InputError(f"expected class_weight to be a dict of label: weight, got {self.class_weight!r:.60}")
+                raise InputError(
+                    f'expected class_weight to be "balanced" or a dict of label: weight, got {self.class_weight!r:.60}'
+                )
             for label, weight in self.class_weight.items():
                 check_number(weight, f"the class_weight of {label!r:.40}", closed=True)
 
@@ -178,10 +195,14 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
 
     def _sample_weights(self, sample_weight: Any, X: Any, y: Array) -> Array | None:
         weights = self._check_weights(sample_weight, X)
-        if self.class_weight is None:
+        if not isinstance(self.class_weight, dict) or isinstance(self.__dict__.get("state_"), ByClassState):
             return weights
         given = np.array([self.class_weight.get(label, 1.0) for label in y.tolist()], np.float64)
         return self._check_weights(given if weights is None else weights * given, X)
+
+    def _begin(self, width: int, outputs: int) -> Any:
+        state, method = super()._begin(width, outputs), self._method()
+        return method.by_class(state) if isinstance(method, RLS) and self.class_weight == "balanced" else state
 
     def _with_classes(self, count: int, moved: Array) -> tuple[Any, Array]:
         """State and class counts for so many classes; class k of this model becomes class moved[k]."""
@@ -259,6 +280,10 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         method, draft = self._soft("merge"), self._now()
         other = draft._check_other(other)
         check_same_kind(other.classes_, draft.classes_)
+        if isinstance(draft.state_, ByClassState) != isinstance(other.state_, ByClassState):
+            raise InputError(
+                'expected two models that learned with class_weight="balanced", or two that did not, got one of each'
+            )
         known, moved = grow_classes(draft.classes_, other.classes_)
         mine, counts = draft._with_classes(len(known), moved)
         theirs, more = other._with_classes(len(known), np.asarray(np.searchsorted(known, other.classes_)))

@@ -23,6 +23,7 @@ from remanence.estimators.settings import check_bool, check_method, check_word
 from remanence.memory.products import scores_of
 from remanence.memory.sparse.sparse_rows import centred_rows, dense_blocks, is_sparse, plain_rows, sparse_scores
 from remanence.methods import RLS
+from remanence.methods.banks.by_class import BALANCED, ByClassState
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.protocol import Method
 from remanence.methods.rls_state import RLSState
@@ -171,7 +172,8 @@ class LinearPredictor(OneValue):
             now.state_, now.method_ = method.with_ridge(now.state_, method.ridge), method
             attributes.update(now._form())
         state = now.state_
-        if isinstance(method, RLS) and isinstance(state, RLSState) and state.scaled != (scaled := now._scaled()):
+        kept = (RLSState, ByClassState)
+        if isinstance(method, RLS) and isinstance(state, kept) and state.scaled != (scaled := now._scaled()):
             now.state_ = method.with_scale(now.state_, scaled)
             attributes.update(now._form())
         return now
@@ -262,6 +264,7 @@ class LinearClassifier(LinearPredictor):
 
     prior: str
     readout: str
+    class_weight: Any
     classes_: Array
     class_count_: Array
     _solved: SolutionCache
@@ -269,7 +272,21 @@ class LinearClassifier(LinearPredictor):
     def _now(self) -> Self:
         if "state_" in self.__dict__:
             self.__dict__.setdefault("_solved", SolutionCache())  # (a model from a file)
-        return super()._now()
+        attributes, now = self.__dict__, super()._now()
+        if isinstance(now.state_, ByClassState):
+            state = now.state_.weighted(class_factors(now.class_weight, now.classes_))
+            if state is not now.state_:
+                now.state_ = state
+                attributes.update(now._form())
+        return now
+
+    def _check_unchanged(self) -> None:
+        super()._check_unchanged()
+        if self.class_weight == "balanced" and not isinstance(self.state_, ByClassState):
+            raise InputError(
+                'expected class_weight as it was when this model learned, got "balanced", which needs a memory of each '
+                "class; set it back, or fit anew"
+            )
 
     def _hand_over(self, draft: Self) -> Self:
         draft._solved = SolutionCache()
@@ -292,7 +309,10 @@ class LinearClassifier(LinearPredictor):
         if solution is not None:
             return scores if solution.bias is None else scores + solution.bias.astype(scores.dtype)
         if self._uniform():
-            share = self.class_count_ / self.class_count_.sum()
+            counts = self.class_count_
+            if isinstance(self.state_, ByClassState):
+                counts = counts * self.state_.factors
+            share = counts / counts.sum()
             scores = scores / np.maximum(share * len(share), np.finfo(float).tiny)
             check_result(scores)
         return scores
@@ -462,6 +482,13 @@ class LinearRegressor(LinearPredictor):
         now = self._now()
         _, intercepts = now._split()
         return float(intercepts[0]) if now._flat else intercepts
+
+
+def class_factors(class_weight: Any, classes: Array) -> Array:
+    """(c,) The weights of classes whose rows are kept apart; none for "balanced"."""
+    if isinstance(class_weight, str):
+        return BALANCED
+    return np.array([(class_weight or {}).get(label, 1.0) for label in classes.tolist()], np.float64)
 
 
 def _few(names: Array) -> str:

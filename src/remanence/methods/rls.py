@@ -23,6 +23,7 @@ from remanence.memory.posterior import RENEWAL
 from remanence.memory.products import scores_of
 from remanence.memory.root import Root, add_rows, sums_of_squares
 from remanence.memory.variances import column_variances, constant_columns
+from remanence.methods.banks.by_class import ByClassState
 from remanence.methods.banks.rls_bank import BANK, BankState, ask
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.live.generic import Live
@@ -43,7 +44,8 @@ from remanence.validation import (
 NEWEST = 4  # rows that must weigh more than the prior, however much is forgotten
 FAITHFUL = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e3}  # how many times more
 
-Learned = RLSState | ExactState | BankState
+Several = BankState | ByClassState
+Learned = RLSState | ExactState | Several
 
 
 @lru_cache(maxsize=256)  # live rows ask for it several times each
@@ -257,6 +259,13 @@ class RLS(SoftMethod[Learned]):
     def template(self, state: Learned) -> Array:
         return state.start
 
+    def accepts_state(self, state: object) -> bool:
+        return (isinstance(state, ByClassState) and self.forget == 1) or SoftMethod.accepts_state(self, state)
+
+    def by_class(self, state: Learned) -> ByClassState:
+        """A state that keeps the rows of every class apart, to weigh them when asked; `state` has learned nothing."""
+        return ByClassState.from_state(self._additive(state, "by_class"))
+
     # Changing
 
     @quiet
@@ -264,30 +273,38 @@ class RLS(SoftMethod[Learned]):
         return state.folded_state(self._schedule)
 
     @quiet
-    def remove(self, state: Learned, X: Any, Y: Any, accept_loss: bool = False) -> RLSState:
+    def remove(self, state: Learned, X: Any, Y: Any, accept_loss: bool = False) -> RLSState | ByClassState:
         """The state that never saw these rows; refused when they cannot have been learned.
 
         Also refused, with NumericalError, when the rows are so much larger than what is left that rounding takes more
         digits than promised, see `precision_loss`; `accept_loss` goes on.
         """
+        if isinstance(state, ByClassState):
+            X, Y = check_block(X, Y, state.start)
+            left = state.changed(X, Y, lambda own, x, y: cast(RLSState, self.remove(own, x, y, accept_loss=True)))
+            if not accept_loss:
+                check_loss(self.precision_loss(left), left.start.dtype)
+            return left
         state = self._additive(state, "remove")
         X, Y = check_block(X, Y, state.start)
         if len(X) > state.count:
             raise InputError(f"expected at most {state.count} rows to remove, the number learned, got {len(X)}")
-        left = self.data(state)
+        data = self.data(state)
         size = max(256, len(state.start))
         for i in range(0, len(X), size):
-            left = roots.removed(left, X[i : i + size], Y[i : i + size])
+            data = roots.removed(data, X[i : i + size], Y[i : i + size])
         if len(X) == state.count:
-            left = roots.empty(*left.shape, left.dtype)
-        new = state.with_data(self._schedule, left, state.count - len(X))
+            data = roots.empty(*data.shape, data.dtype)
+        new = state.with_data(self._schedule, data, state.count - len(X))
         if not accept_loss:
-            check_loss(self.precision_loss(new), left.dtype)
+            check_loss(self.precision_loss(new), data.dtype)
         return new
 
     @quiet
-    def merge(self, a: Learned, b: Learned) -> RLSState:
+    def merge(self, a: Learned, b: Learned) -> RLSState | ByClassState:
         """The state that saw the rows of both; the prior counts once."""
+        if isinstance(a, ByClassState) and isinstance(b, ByClassState) and a.start.shape == b.start.shape:
+            return a.merged(b, lambda mine, other: cast(RLSState, self.merge(mine, other)))
         a, b = self._additive(a, "merge"), self._additive(b, "merge")
         if a.start.shape != b.start.shape or a.unpenalized != b.unpenalized:
             raise InputError(f"expected two states of one shape, got {a.start.shape} and {b.start.shape}")
@@ -295,8 +312,8 @@ class RLS(SoftMethod[Learned]):
             raise InputError("expected two states with the same start, got different ones; begin both from one model")
         return a.with_data(self._schedule, self.data(a).merged(self.data(b)), a.count + b.count)
 
-    def shifted(self, state: Learned, by: Array) -> RLSState | BankState:
-        if isinstance(state, BankState):
+    def shifted(self, state: Learned, by: Array) -> RLSState | Several:
+        if isinstance(state, Several):
             return state.each(lambda own, member: replace(self, forget=own.forget).shifted(member, by))  # type: ignore[arg-type,return-value]
         state = state.as_least_squares("shifted")
         data = self.data(state).copy()
@@ -306,15 +323,17 @@ class RLS(SoftMethod[Learned]):
         data = replace(data, lost=lost.shifted(data.lost, by))
         return state.with_data(self._schedule, data, state.count)
 
-    def with_ridge(self, state: Learned, ridge: float | Literal["auto"]) -> RLSState | BankState:
+    def with_ridge(self, state: Learned, ridge: float | Literal["auto"]) -> RLSState | Several:
         """The state as if it had been learned with another ridge."""
-        if isinstance(state, BankState):
+        if isinstance(state, Several):
             return state.each(lambda own, member: replace(self, forget=own.forget).with_ridge(member, ridge))  # type: ignore[arg-type,return-value]
         state = state.as_least_squares("with_ridge")
         return self._with_prior(state, RLS(ridge).ridge, state.scaled)
 
-    def with_scale(self, state: RLSState | ExactState, scaled: bool) -> RLSState:
+    def with_scale(self, state: Learned, scaled: bool) -> RLSState | ByClassState:
         """The state with the ridge for standardized features, or for features as they are; feature 0 must be ones."""
+        if isinstance(state, ByClassState):
+            return state.each(lambda own, member: cast(RLSState, self.with_scale(member, scaled)))
         state = state.as_least_squares("with_scale")
         if scaled and state.unpenalized != 1:
             raise InputError('expected an intercept as the only unpenalized feature for scale="standard", got none')
@@ -323,9 +342,9 @@ class RLS(SoftMethod[Learned]):
     def with_outputs(self, state: Learned, sources: Array) -> Learned:
         return state.with_outputs(self._schedule, sources)
 
-    def with_features(self, state: Learned, features: int) -> RLSState | BankState:
+    def with_features(self, state: Learned, features: int) -> RLSState | Several:
         """The state with more features, which have been zero so far: as if it had been learned with them."""
-        if isinstance(state, BankState):
+        if isinstance(state, Several):
             return state.each(lambda own, member: replace(self, forget=own.forget).with_features(member, features))  # type: ignore[arg-type,return-value]
         state = state.as_least_squares("with_features")
         data, start = self.data(state).with_features(features), add_rows(state.start, features)

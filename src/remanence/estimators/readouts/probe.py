@@ -18,6 +18,7 @@ from remanence.estimators.readouts.leave_one_out import left_out, left_out_discr
 from remanence.estimators.readouts.solution import solve_discriminant
 from remanence.memory.posterior import NARROW
 from remanence.methods import RLS
+from remanence.methods.banks.by_class import ByClassState
 from remanence.methods.protocol import Method
 from remanence.validation import quiet
 
@@ -44,6 +45,7 @@ class Readouts:
     offset: Any  # subtracted from the features then
     linear: dict[str, tuple[Array, Any]]  # readout: weights (d, c) and bias
     discriminant: Discriminant | None = None
+    factors: Array | None = None  # (c,) what a row of a class counts, where that is decided when solving
 
     def answers(self, rows: AskedRows) -> tuple[dict[str, Array], Array, Array]:
         """The scores of every readout, and the class and weight of each row, for rows of known classes."""
@@ -51,7 +53,11 @@ class Readouts:
         known = self.classes[place] == rows.labels
         X = rows.design[known]
         scores = {name: np.asarray(X @ W + bias, np.float64) for name, (W, bias) in self.linear.items()}
-        return scores, place[known], rows.weights[known]
+        return scores, place[known], self.weighted(rows.weights[known], place[known])
+
+    def weighted(self, weights: Array, positions: Array) -> Array:
+        """The weights of rows of these classes."""
+        return weights if self.factors is None else weights * self.factors[positions]
 
 
 @quiet
@@ -70,10 +76,12 @@ def answers_without(
     method: RLS, state: Any, readouts: Readouts, rows: AskedRows, counts: Array
 ) -> tuple[dict[str, Array], Array, Array]:
     """The answers of a state of RLS to rows it has learned, each without that row; `counts`: rows by class."""
+    state = state.as_least_squares("leaving a row out")
     positions, (W, _) = np.searchsorted(readouts.classes, rows.labels), readouts.linear["ridge"]
     scores = np.asarray(rows.design @ W, np.float64)
     joint = state.joint_root(method._schedule, method.ridge_of(state), keep=len(state.start) <= NARROW)
-    out = np.minimum(rows.weights, 1.0)  # of a row of weight 2 one half is taken out, as if it were two rows
+    # of a row of weight 2 one half is taken out, as if it were two rows
+    out = readouts.weighted(np.minimum(rows.weights, 1.0), positions)
     leverage = leverages(joint.whitened(rows.design), out)
     totals = joint.energies()[len(joint.factor) :][counts > 0]  # Σ w of each class
     more = totals[positions] - out > 1e-6 * out  # a row that is alone in its class has no answer without it
@@ -82,7 +90,7 @@ def answers_without(
     if readouts.discriminant is not None:
         found = readouts.discriminant
         answers["discriminant"] = left_out_discriminant(found, scores, positions, leverage, out)
-    return answers, positions, rows.weights[more]
+    return answers, positions, readouts.weighted(rows.weights[more], positions)
 
 
 @quiet
@@ -91,13 +99,13 @@ def readouts_of(
 ) -> Readouts:
     """The readouts of a state, of the classes that have rows; `offset` is None where there is no intercept."""
     kept = np.flatnonzero(counts > 0)
-    W = method.weights(state)
+    W, factors = method.weights(state), state.factors[kept] if isinstance(state, ByClassState) else None
     linear: dict[str, tuple[Array, Any]] = {"ridge": (W[:, kept], 0.0)}
     if not discriminant or not isinstance(method, RLS):
-        return Readouts(classes[kept], offset, linear)
+        return Readouts(classes[kept], offset, linear, None, factors)
     found = solve_discriminant(method, state, W, counts > 0, offset is not None)
     linear["discriminant"] = found.weights[:, kept], 0.0 if found.bias is None else found.bias[kept]
-    return Readouts(classes[kept], offset, linear, found.discriminant)
+    return Readouts(classes[kept], offset, linear, found.discriminant, factors)
 
 
 def weighs_all_alike(method: Method[Any]) -> bool:

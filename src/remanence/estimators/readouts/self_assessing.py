@@ -28,6 +28,7 @@ from remanence.estimators.readouts.probe import (
     weighs_all_alike,
 )
 from remanence.methods import RLS
+from remanence.methods.banks.by_class import ByClassState
 from remanence.methods.least_squares import SoftMethod
 
 NO_BUDGET = Budget(0.0, 0.0)  # of a model from a file of an earlier version
@@ -89,11 +90,13 @@ class SelfAssessing(LinearClassifier, ContinualEstimator):
         seen, before = int(counts.sum()), self._assessment()
         budget = self.__dict__.get("_budget", NO_BUDGET).earned(n, d)
         earlier = self.__dict__.get("_earlier")
-        due = seen - before.solved >= GROWTH * seen and budget.solving >= price_of_solving(d)
+        roots = len(state.members) if isinstance(state, ByClassState) else 1
+        solving = roots * price_of_solving(d)
+        due = seen - before.solved >= GROWTH * seen and budget.solving >= solving
         if fresh or due:
             row = price_of_row(d, c, True)
             rows = block.asked(0, max(budget.affordable(row), FIRST_ROWS if fresh else 1), c)
-            budget = budget.spent(price_of_solving(d), ASKING + len(rows.labels) * row)
+            budget = budget.spent(solving, ASKING + len(rows.labels) * row)
         elif earlier is not None and earlier.offset is self.__dict__.get("offset_"):
             most = budget.affordable(price_of_row(d, c, False))
             if most >= min(n, 16):
@@ -113,10 +116,9 @@ class SelfAssessing(LinearClassifier, ContinualEstimator):
         self, method: RLS, before: Assessment, rows: AskedRows, classes: Array, counts: Array
     ) -> Assessment:
         """Count answers of the new state to rows of the block, each without that row; pending rows stay shared."""
-        state, offset = (
-            method.settled(self.state_),
-            self.__dict__.get("offset_"),
-        )
+        state, offset = self.state_, self.__dict__.get("offset_")
+        if not isinstance(state, ByClassState):
+            state = method.settled(state)
         self._earlier = readouts_of(method, state, classes, counts, offset, self.readout != "ridge")
         answers = answers_without(method, state, self._earlier, rows, counts)
         return count_answers(before, answers, int(counts.sum()), int((counts > 0).sum()))

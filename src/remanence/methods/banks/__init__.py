@@ -1,1 +1,1 @@
-"""States of methods that learn with several settings side by side and use the one that predicts best."""
+"""States of RLS that consist of several: one per forgetting factor, or one per class."""

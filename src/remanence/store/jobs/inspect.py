@@ -185,6 +185,7 @@ def _solution(learner: Any) -> _Solution | None:
     method, state = RLS() if learner.method is None else learner.method, learner.state_
     if not isinstance(method, RLS) or method.forget != 1:
         return None
+    state = state.as_least_squares("inspect")
     data, ridge = method.data(state), method.ridge_of(state)
     R, z, W = (np.asarray(part, float) for part in (data.factor, data.target, method.weights(state)))
     d, free, eps = len(R), state.unpenalized, float(np.finfo(data.dtype).eps)

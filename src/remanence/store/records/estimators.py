@@ -97,9 +97,9 @@ def _continual_check(parts: PartValues, lengths: Lengths) -> str:
 
 
 def _class_weights(found: Any) -> bool:
-    """None, or a weight by label."""
+    """None, "balanced", or a weight by label."""
     if type(found) is not dict:
-        return found is None
+        return found is None or (isinstance(found, str) and found == "balanced")
     real = (int, float, np.integer, np.floating)
     return all(isinstance(w, real) and not isinstance(w, bool) and 0 <= w < np.inf for w in found.values())
 

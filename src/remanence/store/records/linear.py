@@ -34,6 +34,16 @@ def _soft_check(parts: PartValues, lengths: Lengths) -> str:
     return ""
 
 
+def _by_class_check(parts: PartValues, lengths: Lengths) -> str:
+    members, given = parts["members"], parts["given"]
+    if not members or len(given) not in (0, len(members)) or (given < 0).any():
+        return "expected a root for every class, and a weight of at least 0 for each or none"
+    priors = {(m.ridge, m.unpenalized, m.scaled) for m in members}
+    if len(priors) > 1 or any(m.start.shape[1] != 1 or m.start.any() for m in members):
+        return "expected roots of one output with the same prior"
+    return ""
+
+
 RENAMED = {"pending": "waiting", "unpenalized": "free", "cache": "known"}  # fields of soft states: names in files
 
 
@@ -80,6 +90,12 @@ LINEAR_RECORDS = {
         defaults={"scaled": False},
         from_parts=_soft_from_parts,
         check=_soft_check,
+    ),
+    "ByClassState": Record(
+        f"{METHODS}.banks.by_class",
+        {"members": "tuple RLSState d *", "given": "* float64"},
+        spec=lambda state: ArraySpec(state.start.shape, state.start.dtype),
+        check=_by_class_check,
     ),
     "Known": Record(
         f"{MEMORY}.posterior",
