@@ -31,6 +31,7 @@ PUBLIC = [
     "RLS",
     "RandomFeatures",
     "Replay",
+    "TableFeatures",
     "Task",
     "certificates",
     "certify",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from remanence.parallel import set_threads, threads
     from remanence.store import load, save
     from remanence.streams import Task
+    from remanence.tables import TableFeatures
 
 __version__ = "0.1.0"
 _moved.install()
@@ -47,6 +48,7 @@ _HOMES = {
     "ContinualClassifier": "estimators",
     "ContinualRegressor": "estimators",
     "RandomFeatures": "estimators",
+    "TableFeatures": "tables",
     "Replay": "estimators",
     "NearestMean": "estimators",
     "Joint": "estimators",
@@ -101,6 +103,7 @@ __all__ = [
     "Prequential",
     "RandomFeatures",
     "Replay",
+    "TableFeatures",
     "Task",
     "certificates",
     "certify",

@@ -68,6 +68,16 @@ def regressor(method=None, outputs=1, **settings):
     return rm.ContinualRegressor(method, **settings).fit(X, Y[:, 0] if outputs == 1 else Y)
 
 
+def encoder(**settings):
+    columns = {"size": [1.0, None, 3.0, 4.0], "city": ["Rome", "Oslo", None, "Rome"], "on": ["2024-02-29"] * 4}
+    return rm.TableFeatures(text_width=3, missing="indicator", **settings), columns
+
+
+def of_table():
+    features, columns = encoder(columns={"city": "category"})
+    return rm.ContinualRegressor(features=features).fit(columns, np.arange(4.0))
+
+
 def baseline(kind):
     X, _ = data(0, 20)
     return kind.fit(X, np.arange(20) % 3)
@@ -107,6 +117,9 @@ LISTED = {
     "regressor, intervals": lambda: regressor(intervals=True),
     "regressor, two": lambda: regressor(rm.RLS(0.1, 0.99), 2, dtype="float32"),
     "regressor, Kalman": lambda: regressor(rm.Kalman(0.1)),
+    "regressor, table": of_table,
+    "TableFeatures": lambda: encoder()[0].fit(encoder()[1]),
+    "TableFeatures, new": lambda: encoder(columns={"city": "text"})[0],
     "Finetune": lambda: baseline(rm.Finetune(epochs=2)),
     "Replay": lambda: baseline(rm.Replay(epochs=2, memory=9)),
     "NearestMean": lambda: baseline(rm.NearestMean()),
@@ -186,6 +199,11 @@ def use(learner):
     name = type(learner).__name__
     if type(learner) is tuple:
         _use_pair(*learner)
+    elif name == "TableFeatures":
+        if "encoding_" in vars(learner):
+            _finite(learner.transform(table_for(learner)))
+        else:
+            learner.fit(encoder()[1])
     elif hasattr(learner, "partial_fit"):
         _use_estimator(learner)
     elif name == "LinearGaussian":
@@ -201,6 +219,17 @@ def use(learner):
     content_of(learner)
     if name not in ("LinearGaussian", "Filtered", "Smoothed", "Forecast"):
         repr(learner)
+
+
+def table_for(features, rows=4):
+    """Rows of a table that an encoder has met, as far as its kinds tell."""
+    samples = {"number": [1.0, 2.0], "truth": [True, False], "date": ["2024-02-29"], "text": ["some words"]}
+    columns = {}
+    for column in features.encoding_.columns:
+        one = samples.get(column.kind, list(column.values) or ["new"])
+        one = [[1.0] * column.width] if column.kind == "embedding" else one
+        columns[column.name] = [one[i % len(one)] for i in range(rows)]
+    return columns
 
 
 def _finite(values):
@@ -230,6 +259,8 @@ def _use_estimator(learner):
         learner.features = None
     width = vars(learner).get("n_features_in_", 3)
     X, _ = data(3, 4, width)
+    if type(vars(learner).get("features_")).__name__ == "TableFeatures":
+        X = table_for(learner.features_)
     if "classes_" in vars(learner):
         y = learner.classes_[np.arange(4) % len(learner.classes_)]
     elif "state_" in vars(learner):

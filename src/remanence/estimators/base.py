@@ -75,6 +75,8 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
 
     def _check_X(self, X: Any, reset: bool) -> Any:
         """X as numbers, dense or sparse by rows; with `reset` its column names and their number become the model's."""
+        if self._grows():
+            return self.features_.read(X)
         if not reset and self._familiar(X):
             return np.asarray(X)
         check_container(X, sparse=True)
@@ -235,7 +237,7 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
                 f"expected a model taught through the same frozen features, {ours}, got another encoder, {others}; "
                 f"to share an automatic scale, fit the features once and pass them to all models"
             )
-        return other
+        return self._with_features_of(other)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

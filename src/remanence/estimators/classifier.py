@@ -144,7 +144,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, fresh: bool) -> Self:
         self._check_settings()
         draft = self._blank() if fresh else self._now()
-        X = draft._encode(draft._check_X(X, fresh), fresh)
+        X = draft._encode(draft._check_X(draft._grow(X, fresh), fresh), fresh)
         y = draft._labels(y, X.shape[0], fresh)
         X, y, weights = positive(X, y, draft._sample_weights(sample_weight, X, y))
         known, moved = grow_classes(None if fresh else draft.classes_, y, classes)
@@ -243,7 +243,8 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         """
         self._soft("unlearn")
         draft = self._now()
-        X = draft._encode(draft._check_X(X, reset=False))
+        rows = draft._met(X)
+        X = draft._encode(draft._check_X(rows, reset=False))
         y = draft._labels(y, X.shape[0])
         unknown = np.setdiff1d(y, draft.classes_)
         if len(unknown):
@@ -263,6 +264,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         if len(kept) < len(counts):
             draft.state_ = draft._method().with_outputs(draft.state_, kept)
         draft.classes_, draft.class_count_ = draft.classes_[kept], counts[kept]
+        draft._shrink(rows)
         return self._hand_over(draft)
 
     def merge(self, other: "ContinualClassifier") -> Self:

@@ -14,7 +14,7 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.conformal import PastErrors, check_level
 from remanence.estimators.fingerprint import fingerprint, stands_for
-from remanence.estimators.one_value import OneValue
+from remanence.estimators.growing_features import GrowsFeatures
 from remanence.estimators.readouts.assessment import NOTHING, Assessment
 from remanence.estimators.readouts.calibration import Calibration
 from remanence.estimators.readouts.solution import READOUTS, Solution, SolutionCache, check_readout, solve_discriminant
@@ -33,7 +33,7 @@ PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
 FORM = ("state_", "method_", "offset_")  # other values of these can represent the same model
 
 
-class LinearPredictor(OneValue):
+class LinearPredictor(GrowsFeatures):
     """Base class of LinearClassifier and LinearRegressor, with the attributes of the estimators."""
 
     method: Method[Any] | None
@@ -50,6 +50,8 @@ class LinearPredictor(OneValue):
 
     def _check_X(self, X: Any, reset: bool) -> Any:
         """X as numbers, dense or sparse, as wide as the rows learned; the estimators check more, see base.py."""
+        if self._grows():
+            return self.features_.read(X)
         if is_sparse(X):
             rows = X.tocsr().astype(self._dtype(), copy=False)
         else:
@@ -93,6 +95,8 @@ class LinearPredictor(OneValue):
         return np.asarray(now._design(encoded.toarray() if is_sparse(encoded) else encoded))
 
     def _encoded(self, X: Any, reset: bool) -> Any:
+        if self._grows():
+            return self._encoded_rows(X, reset)
         from sklearn.base import clone
         from sklearn.exceptions import NotFittedError
 
@@ -125,6 +129,18 @@ class LinearPredictor(OneValue):
         if found.ndim != 2 or found.shape[0] != X.shape[0]:
             raise InputError(f"expected features of shape ({X.shape[0]}, features), got {found.shape}")
         return found
+
+    def _encoded_rows(self, rows: Any, reset: bool) -> Array:
+        """Rows of features that grow, as they are so far."""
+        identity = fingerprint(self.features)
+        if reset:
+            self.features_fingerprint_ = identity
+        elif identity != self.features_fingerprint_:
+            raise InputError(
+                f"expected the settings of `features` this model was taught with ({self.features_fingerprint_}), got "
+                f"others ({identity}); set `features` back, or fit anew"
+            )
+        return check_numbers(self.features_.encode(rows), "the features", self._dtype())
 
     def _named(self, X: Any) -> Any:
         """X as a DataFrame where the features were fitted on one, because they identify columns by name."""

@@ -106,7 +106,7 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
     def _learn(self, X: Any, y: Any, sample_weight: Any, fresh: bool) -> Self:
         self._check_settings()
         draft = self._blank() if fresh else self._now()
-        X, Y, weights = draft._check_samples(X, y, sample_weight, fresh)
+        X, Y, weights = draft._check_samples(draft._grow(X, fresh), y, sample_weight, fresh)
         method, unoffset = draft._method(), fresh or not draft.n_seen_
         if fresh:
             check_width(X, method, Y.shape[1])
@@ -197,7 +197,9 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
         """
         self._soft("unlearn")
         draft = self._now()
+        X = draft._met(X)
         draft._remove(*draft._check_samples(X, y, sample_weight), accept_loss=accept_loss)
+        draft._shrink(X)
         if not draft.n_seen_:
             draft.__dict__.pop("errors_", None)
         return self._hand_over(draft)

@@ -159,6 +159,20 @@ class Root:
             lost = np.concatenate([lost[:d], np.zeros(features - d), lost[d:]])
         return Root(factor, np.asfortranarray(add_rows(self.target, features)), self.rest, lost=lost)
 
+    def with_columns(self, sources: Array) -> "Root":
+        """With feature j taken from feature sources[j], or zero so far where that is -1; others are forgotten."""
+        d, old, lost = len(sources), len(self.factor), self.lost
+        if d >= old and (sources[:old] == np.arange(old)).all() and (sources[old:] < 0).all():
+            return self.with_features(d)
+        rows = np.asfortranarray(take_outputs(self.factor, sources))
+        empty = Root(
+            np.zeros((d, d), self.dtype, order="F"), np.zeros((d, self.shape[1]), self.dtype, order="F"), 0 * self.rest
+        )
+        root = empty.folded(rows, self.target, donate=True)
+        if lost is not None:
+            lost = np.append(take_outputs(lost[None, :old], sources)[0], lost[old:])
+        return Root(root.factor, root.target, root.rest + self.rest, lost=lost)
+
     def energies(self) -> Array:
         """(d + c,) The sums of squares of every feature and every target over the rows, in float64."""
         return np.append(sums_of_squares(self.factor), sums_of_squares(self.target) + self.rest)

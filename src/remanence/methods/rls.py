@@ -21,7 +21,7 @@ from remanence.memory import root as roots
 from remanence.memory.forgetting import WeightSchedule
 from remanence.memory.posterior import RENEWAL
 from remanence.memory.products import scores_of
-from remanence.memory.root import Root, add_rows, sums_of_squares
+from remanence.memory.root import Root, add_rows, sums_of_squares, take_outputs
 from remanence.memory.variances import column_variances, constant_columns
 from remanence.methods.banks.by_class import ByClassState
 from remanence.methods.banks.rls_bank import BANK, BankState, ask
@@ -348,6 +348,18 @@ class RLS(SoftMethod[Learned]):
             return state.each(lambda own, member: replace(self, forget=own.forget).with_features(member, features))  # type: ignore[arg-type,return-value]
         state = state.as_least_squares("with_features")
         data, start = self.data(state).with_features(features), add_rows(state.start, features)
+        prior = (state.ridge, state.unpenalized)
+        return RLSState.from_data(self._schedule, data, start, state.count, *prior, scaled=state.scaled)
+
+    def with_columns(self, state: Learned, sources: Array) -> RLSState | BankState:
+        """The state with feature j taken from feature sources[j], or zero so far where that is -1.
+
+        A feature that is not taken is forgotten, as if it had been zero in all rows.
+        """
+        if isinstance(state, BankState):
+            return state.each(lambda own, member: replace(self, forget=own.forget).with_columns(member, sources))  # type: ignore[arg-type,return-value]
+        state = state.as_least_squares("with_columns")
+        data, start = self.data(state).with_columns(sources), take_outputs(state.start.T, sources).T
         prior = (state.ridge, state.unpenalized)
         return RLSState.from_data(self._schedule, data, start, state.count, *prior, scaled=state.scaled)
 

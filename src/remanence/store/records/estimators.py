@@ -9,6 +9,10 @@ from remanence.store.format.record import ArraySpec, Check, External, Lengths, P
 from remanence.store.records.pairs import pair_problem
 
 ESTIMATORS = "remanence.estimators"
+STORED = (
+    f"{ESTIMATORS}.random_features",
+    "remanence.tables.encoding.table_features",
+)  # where features are that files hold
 
 
 def _to_parts(estimator: Any) -> dict[str, Any]:
@@ -42,7 +46,7 @@ def _random_check(parts: PartValues, lengths: Lengths) -> str:
 
 def _outside(features: Any) -> bool:
     """Whether these are features that a file cannot hold."""
-    return features is not None and type(features).__module__ != f"{ESTIMATORS}.random_features"
+    return features is not None and type(features).__module__ not in STORED
 
 
 def _continual_to_parts(estimator: Any) -> dict[str, Any]:
@@ -80,13 +84,13 @@ def _continual_check(parts: PartValues, lengths: Lengths) -> str:
     if (features is not None) != ("features_fingerprint_" in parts):
         return "expected a fingerprint where there are frozen features"
     if (features is not None and not _outside(features)) != ("features_" in parts):
-        return "expected the random features as they were drawn"
+        return "expected the features as they were when it learned"
     drawn = parts.get("features_")
     width = parts["n_features_in_"] if features is None else None if drawn is None else drawn.width
     if width is not None and lengths["d"] != width + ones:
         return f"expected weights of {width} features, got {lengths['d'] - ones}"
     if drawn is not None and vars(drawn).get("n_features_in_") != parts["n_features_in_"]:
-        return f"expected random features of {parts['n_features_in_']} columns"
+        return f"expected features of {parts['n_features_in_']} columns"
     if ones and lengths["d"] != lengths["p"] + 1:
         return f"expected an offset of {lengths['d'] - 1} features, got {lengths['p']}"
     if parts.get("_flat") and lengths["c"] != 1:
@@ -189,7 +193,7 @@ def _joint_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
 
 NAMES = {"feature_names_in_": "names n"}
 CONTINUAL = {"state_": "state d c", "method_": "method", "n_seen_": "count", "n_features_in_": "count 1"}
-BESIDES = NAMES | {"features_": "RandomFeatures", "features_fingerprint_": "str", "offset_": "p"}
+BESIDES = NAMES | {"features_": "RandomFeatures|TableFeatures", "features_fingerprint_": "str", "offset_": "p"}
 LABELS = {"classes_": "labels c", "n_seen_": "count", "n_features_in_": "count 1"}
 SOFTMAX = {"weights_": "d c float64", "intercepts_": "c float64", "shift_": "d float64", "power_": "number"}
 DESCENT = dict.fromkeys(("step", "epochs", "batch", "seed"), "setting")

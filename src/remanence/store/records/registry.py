@@ -13,9 +13,10 @@ from remanence.store.records.deep import DEEP_RECORDS
 from remanence.store.records.estimators import ESTIMATOR_RECORDS
 from remanence.store.records.kalman import KALMAN_RECORDS
 from remanence.store.records.linear import LINEAR_RECORDS
+from remanence.store.records.tables import TABLE_RECORDS
 
 METHODS = {name: info.method for name, info in list_methods().items()}
-_WRITTEN = {**LINEAR_RECORDS, **KALMAN_RECORDS, **ESTIMATOR_RECORDS, **DEEP_RECORDS}
+_WRITTEN = {**LINEAR_RECORDS, **KALMAN_RECORDS, **ESTIMATOR_RECORDS, **TABLE_RECORDS, **DEEP_RECORDS}
 RECORDS: dict[str, Record] = {**derived_records(METHODS.values(), _WRITTEN), **_WRITTEN}
 
 PREDICTORS = {"ContinualClassifier": "LinearClassifier", "ContinualRegressor": "LinearRegressor"}
