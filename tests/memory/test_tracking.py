@@ -126,3 +126,15 @@ def test_a_rows_per_call_is_never_faded_to_nothing():
             rows = rows_per_call(np.zeros(shape), forget)
             assert rows >= 1 and (rows == 1 or forget**rows > 1e-30)
     assert rows_per_call(np.zeros((5, 1)), 1.0) >= 100
+
+
+def test_no_thread_forks_during_the_products_of_a_block(monkeypatch):
+    from remanence.memory import tracking
+    from remanence.parallel.forking import unforked
+
+    inside, reflect = [], tracking.reflect_rows
+    monkeypatch.setattr(tracking, "reflect_rows", lambda *given: inside.append(unforked.depth) or reflect(*given))
+    rng = np.random.default_rng(0)
+    tracker = tracking.Tracker(roots.prior(1.0, np.zeros((200, 1))), 1.0)
+    tracker.fold(rng.standard_normal((3, 200)), rng.standard_normal((3, 1)), 1.0)
+    assert inside == [1] and not unforked.depth

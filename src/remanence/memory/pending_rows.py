@@ -16,7 +16,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.kernels.rotations import live_rows
-from remanence.memory.root import Root, lapack
+from remanence.memory.root import Root, triangular_solver
 from remanence.parallel.blas_threads import one_thread
 from remanence.parallel.forking import unforked
 
@@ -148,7 +148,7 @@ class PendingRows:
                     _transform_next(buffer, forget, gain)
             if buffer.transformed < k:
                 return None
-            V, info = lapack(buffer.X.dtype.char)[2](buffer.C[:k, :k], buffer.U[:k], lower=1, trans=1)
+            V, info = triangular_solver(buffer.X.dtype.char)(buffer.C[:k, :k], buffer.U[:k], lower=1, trans=1)
             step = buffer.base.unwhitened(np.dot(buffer.S[:, :k], V))
         return None if info else buffer.base_weights + buffer.X.dtype.type(gain) * step
 
@@ -177,7 +177,7 @@ def _transform_next(buffer: RowBuffer, forget: float, gain: float) -> None:
     diagonal = forget ** (i + 1) + gain * float(np.dot(s, s))
     row = buffer.C[i, :i]
     if i:
-        row = lapack(dtype.char)[2](buffer.C[:i, :i], dtype.type(gain) * np.dot(s, buffer.S[:, :i]), lower=1)[0]
+        row = triangular_solver(dtype.char)(buffer.C[:i, :i], dtype.type(gain) * np.dot(s, buffer.S[:, :i]), lower=1)[0]
     pivot = diagonal - float(np.dot(row, row))
     low, high = min(buffer.smallest_pivot, pivot), max(buffer.largest_diagonal, diagonal)
     buffer.smallest_pivot, buffer.largest_diagonal = low, high

@@ -12,7 +12,7 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.kernels.fold import Fold
 from remanence.kernels.folding import shared, tile
-from remanence.memory.root import Root, check_solution, lapack, prior_diagonal
+from remanence.memory.root import Root, check_solution, prior_diagonal, triangular_solver
 from remanence.parallel.blas_threads import one_thread
 from remanence.parallel.forking import unforked
 
@@ -63,7 +63,7 @@ def _eliminate_prior(packed: Array, target: Array, diagonal: Array, start: Array
 
 def _back_substituted(tiles: list[Array], target: Array) -> Array:
     """W (d, c) from the tiles of the joint factor and its target, which is used up."""
-    trtrs, W = lapack(target.dtype.char)[2], np.empty(target.shape, target.dtype)
+    trtrs, W = triangular_solver(target.dtype.char), np.empty(target.shape, target.dtype)
     for columns in reversed(tiles):
         last, width = columns.shape
         own = slice(last - width, last)

@@ -27,9 +27,9 @@ from remanence.validation import check_count
 
 
 @cache
-def lapack(dtype: str) -> tuple[Any, ...]:
-    """LAPACK's tpqrt, tpmqrt and trtrs for a dtype character."""
-    return tuple(get_lapack_funcs(("tpqrt", "tpmqrt", "trtrs"), dtype=np.dtype(dtype)))
+def triangular_solver(dtype: str) -> Any:
+    """LAPACK's trtrs for a dtype character."""
+    return get_lapack_funcs(("trtrs",), dtype=np.dtype(dtype))[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +97,20 @@ class Root:
 
     def solve(self) -> Array:
         """The weights W (d, c) of least squares over all rows; the factor must be invertible."""
-        W, info = lapack(self.dtype.char)[2](self.factor, self.target)  # (R3)
+        W, info = triangular_solver(self.dtype.char)(self.factor, self.target)  # (R3)
         check_solution(W, info)
         return np.ascontiguousarray(W)
 
     def whitened(self, X: Array) -> Array:
         """S = R⁻ᵀXᵀ (d, n), so that SᵀS = X (RᵀR)⁻¹ Xᵀ."""
-        S, info = lapack(self.dtype.char)[2](self.factor, np.asfortranarray(X.T), trans=1)
+        S, info = triangular_solver(self.dtype.char)(self.factor, np.asfortranarray(X.T), trans=1)
         if info > 0:
             raise NumericalError("the information is singular in this precision; use a larger ridge or float64")
         return S  # type: ignore[no-any-return]
 
     def unwhitened(self, P: Array) -> Array:
         """R⁻¹P: a step in whitened coordinates as a step of the weights."""
-        return lapack(self.dtype.char)[2](self.factor, P)[0]  # type: ignore[no-any-return]
+        return triangular_solver(self.dtype.char)(self.factor, P)[0]  # type: ignore[no-any-return]
 
     def inverse_diagonal(self) -> Array:
         """(d,) The diagonal of (RᵀR)⁻¹, in float64."""
@@ -361,7 +361,7 @@ def _slacks(gram: Array, eps: float) -> Iterator[float]:
 
 def _solved(R: Array, X: Array) -> Array | None:
     """S (d, n) with RᵀS = Xᵀ by substitution, or None where R is singular."""
-    S, info = lapack(R.dtype.char)[2](R, np.asfortranarray(X.T), trans=1)
+    S, info = triangular_solver(R.dtype.char)(R, np.asfortranarray(X.T), trans=1)
     return None if info or not np.isfinite(S).all() else S
 
 

@@ -17,8 +17,10 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.kernels.reflections import reflect_rows
 from remanence.kernels.rotations import rotate_rows
+from remanence.memory.products import scores_of
 from remanence.memory.root import Root, prior_floor, sums_of_squares
 from remanence.parallel.blas_threads import one_thread
+from remanence.parallel.forking import unforked
 
 NARROW = 160  # features up to which a compiled loop over rows beats blocks
 
@@ -57,9 +59,9 @@ class Tracker:
             self.root, errors = _fold_rows(self.root, X, Y, np.ones(n) if decay < 1 else weights, decay)
             return errors
         if weights.min() < 1e-250:  # rows that weigh nothing leave the model as it is
-            return Y - X @ self.root.solve()  # type: ignore[no-any-return]
+            return Y - scores_of(X, self.root.solve())
         self.scale *= np.sqrt(decay**n)
-        with one_thread:
+        with one_thread, unforked:
             self.root, errors = _fold_block(self.root, X, Y, np.sqrt(weights) / self.scale)
         if self.scale < 1e-30:
             self.result()

@@ -4,7 +4,8 @@
     Q = H₁ H₂ … = I − [I; V] T [I; V]ᵀ,   T₁₂ = −T₁ (V₁ᵀV₂) T₂                 (H2)   many at once, T upper triangular
     W = Tᵀ(Rⱼ + VᵀBⱼ)    Rⱼ ← Rⱼ − W    Bⱼ ← Bⱼ − V W                          (H3)   Qᵀ applied to other columns
 
-V takes the place of B. Columns are taken NARROW at a time by loops, and halves are put together by BLAS.
+V takes the place of B. Columns are taken NARROW at a time by loops, and halves are put together by BLAS; where there are
+few rows (reflections.pyx) loops are faster up to WIDEST columns.
 """
 
 from cython cimport floating
@@ -16,6 +17,7 @@ from lanes cimport axpy, dot, dots
 
 cdef enum:
     NARROW = 8
+    WIDEST = 32
 
 
 cdef inline void add_product(
@@ -66,10 +68,10 @@ cdef inline floating reflection(Py_ssize_t m, floating *corner, floating *x) noe
 cdef inline void factor_narrow(
     Py_ssize_t k, Py_ssize_t m, floating *R, Py_ssize_t ldr, floating *B, Py_ssize_t ldb, floating *T, Py_ssize_t ldt
 ) noexcept nogil:
-    """(H1), (H2) for k ≤ NARROW columns, one after the other."""
+    """(H1), (H2) for k ≤ WIDEST columns, one after the other."""
     cdef Py_ssize_t i, j, l
     cdef floating tau, w, total
-    cdef floating along[NARROW]
+    cdef floating along[WIDEST]
     cdef floating *v
     for i in range(k):
         v = B + i * ldb
@@ -90,21 +92,44 @@ cdef inline void factor_narrow(
             axpy(m, -w, v, B + j * ldb)
 
 
+cdef inline void copy_rows(
+    Py_ssize_t k, Py_ssize_t width, const floating *R, Py_ssize_t ldr, floating *W
+) noexcept nogil:
+    """W (k, width) = k rows of R."""
+    cdef Py_ssize_t i, j
+    for j in range(width):
+        for i in range(k):
+            W[i + j * k] = R[i + j * ldr]
+
+
+cdef inline void subtract_rows(
+    Py_ssize_t k, Py_ssize_t width, const floating *W, floating *R, Py_ssize_t ldr
+) noexcept nogil:
+    """W (k, width) taken from k rows of R."""
+    cdef Py_ssize_t i, j
+    for j in range(width):
+        for i in range(k):
+            R[i + j * ldr] -= W[i + j * k]
+
+
+cdef inline void reflect(
+    Py_ssize_t k, Py_ssize_t width, Py_ssize_t m, floating *V, Py_ssize_t ldv, floating *T, Py_ssize_t ldt,
+    floating *B, Py_ssize_t ldb, floating *W,
+) noexcept nogil:
+    """(H3) but for R, whose rows are in W (k, width): what is to be taken from them takes their place."""
+    add_product(True, <int>k, <int>width, <int>m, 1, V, <int>ldv, B, <int>ldb, 1, W, <int>k)
+    multiply_triangle(b"L", b"T", <int>k, <int>width, 1, T, <int>ldt, W, <int>k)
+    add_product(False, <int>m, <int>width, <int>k, -1, V, <int>ldv, W, <int>k, 1, B, <int>ldb)
+
+
 cdef inline void apply_reflections(
     Py_ssize_t k, Py_ssize_t width, Py_ssize_t m, floating *V, Py_ssize_t ldv, floating *T, Py_ssize_t ldt,
     floating *R, Py_ssize_t ldr, floating *B, Py_ssize_t ldb, floating *W,
 ) noexcept nogil:
     """(H3): k reflections applied to `width` columns; W (k, width) is storage."""
-    cdef Py_ssize_t i, j
-    for j in range(width):
-        for i in range(k):
-            W[i + j * k] = R[i + j * ldr]
-    add_product(True, <int>k, <int>width, <int>m, 1, V, <int>ldv, B, <int>ldb, 1, W, <int>k)
-    multiply_triangle(b"L", b"T", <int>k, <int>width, 1, T, <int>ldt, W, <int>k)
-    for j in range(width):
-        for i in range(k):
-            R[i + j * ldr] -= W[i + j * k]
-    add_product(False, <int>m, <int>width, <int>k, -1, V, <int>ldv, W, <int>k, 1, B, <int>ldb)
+    copy_rows(k, width, R, ldr, W)
+    reflect(k, width, m, V, ldv, T, ldt, B, ldb, W)
+    subtract_rows(k, width, W, R, ldr)
 
 
 cdef inline void factor_panel(
