@@ -20,6 +20,8 @@ PUBLIC = [
     "InputError",
     "Joint",
     "Kalman",
+    "KernelLMS",
+    "KernelRLS",
     "LMS",
     "LowRankRLS",
     "MissingDependency",

@@ -24,7 +24,19 @@ if TYPE_CHECKING:
     from remanence.evaluation import ErrorMatrix, Prequential, evaluate, metrics, prequential
     from remanence.kalman import Kalman
     from remanence.laws import check_method
-    from remanence.methods import APA, ICL, LMS, OGD, RLS, LowRankRLS, ORFit, list_methods, min_norm
+    from remanence.methods import (
+        APA,
+        ICL,
+        LMS,
+        OGD,
+        RLS,
+        KernelLMS,
+        KernelRLS,
+        LowRankRLS,
+        ORFit,
+        list_methods,
+        min_norm,
+    )
     from remanence.methods import step_sizes as steps
     from remanence.parallel import set_threads, threads
     from remanence.store import load, save
@@ -39,6 +51,8 @@ _HOMES = {
     "ICL": "methods",
     "LMS": "methods",
     "Kalman": "kalman",
+    "KernelLMS": "methods",
+    "KernelRLS": "methods",
     "LowRankRLS": "methods",
     "OGD": "methods",
     "ORFit": "methods",
@@ -95,6 +109,8 @@ __all__ = [
     "InputError",
     "Joint",
     "Kalman",
+    "KernelLMS",
+    "KernelRLS",
     "LowRankRLS",
     "MissingDependency",
     "NearestMean",

@@ -153,6 +153,13 @@ def check_count(value: Any, name: str, low: int = 1, hint: str = "") -> int:
     return int(value)
 
 
+def check_word(value: Any, name: str, known: tuple[str, ...]) -> str:
+    """A setting that must be one of some words."""
+    if not (isinstance(value, str) and value in known):
+        raise InputError(f"expected {name} {' or '.join(map(repr, known))}, got {value!r:.60}")
+    return value
+
+
 def check_memory(size: float, what: str, hint: str) -> None:
     """Raise InputError before an allocation (bytes) beyond this machine's memory or this process's limit."""
     available = min(PHYSICAL, _address_space())

@@ -88,7 +88,12 @@ class Case:
         return self.method.update(self.fresh(stream), *stream)
 
     def model(self, state, X):
-        """What two ways of learning must agree on: the weights, or if the prior is faint the answers at recent rows."""
+        """What two ways of learning must agree on: the weights, or if the prior is faint the answers at recent rows.
+
+        A model that is not linear has no weights to compare.
+        """
+        if not self.method.linear:
+            return self.method.predict(state, X)
         return self.method.predict(state, X[-5:]) if self.faint else self.method.weights(state)
 
     def pieces(self, stream, cuts: Iterable[int]):
@@ -137,6 +142,14 @@ CASES = [
     Case("rls-auto", rm.RLS("auto"), shared=True, rounding=1e-7),
     Case("kalman", rm.Kalman(0.1, noise=0.3), float64_only=True),
     Case("kalman-auto", rm.Kalman("auto"), shared=True, float64_only=True, rounding=1e-7),
+    Case("kernel-rls", rm.KernelRLS(width=2.0, tolerance=1e-3, ridge=0.01), float64_only=True),
+    Case(
+        "kernel-rls-tracker",
+        rm.KernelRLS(width=2.0, tolerance=1e-3, budget=8, forget=0.98, ridge=0.1),
+        shared=True,
+        float64_only=True,
+    ),
+    Case("kernel-lms", rm.KernelLMS(width=2.0)),
     Case("skeleton", skeleton()(step=0.5, leak=0.1), in_library=False),
 ]
 

@@ -28,6 +28,9 @@ METHODS = [
     rm.LowRankRLS(50),
     rm.Kalman(0.1),
     rm.Kalman("auto"),
+    rm.KernelRLS(),
+    rm.KernelRLS("laplace", 2.0, forget=0.99, budget=10, ridge=0.1),
+    rm.KernelLMS(),
 ]
 
 

@@ -67,8 +67,8 @@ def learned(case):
 def refused(case, calls):
     """Every call (name, word, function of the state) raises InputError with the word, and the state never noticed."""
     m, state, twin = case.method, learned(case), learned(case)
-    before = m.weights(state).copy()
-    after = m.weights(m.update(twin, np.eye(D), before))
+    before, targets = np.array(case.model(state, np.eye(D))), m.predict(state, np.eye(D))
+    after = case.model(m.update(twin, np.eye(D), targets), np.eye(D))
     wrong = []
     for name, word, call in calls:
         try:
@@ -79,8 +79,8 @@ def refused(case, calls):
                 wrong.append(f"{name}: {word!r} is not in {str(error)!r}")
         except Exception as error:
             wrong.append(f"{name}: {type(error).__name__}: {error}")
-        np.testing.assert_array_equal(m.weights(state), before, err_msg=name)
-        case.same(m.weights(m.update(state, np.eye(D), before)), after)
+        np.testing.assert_array_equal(case.model(state, np.eye(D)), before, err_msg=name)
+        case.same(case.model(m.update(state, np.eye(D), targets), np.eye(D)), after)
     assert not wrong, "; ".join(wrong)
 
 

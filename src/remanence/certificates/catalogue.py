@@ -46,6 +46,7 @@ PACKAGES = {
     "extended": "kalman",
     "drift_learning": "kalman",
     "online_learners": "networks",
+    "kernel_methods": "further",
 }
 MODULES = tuple(PACKAGES)
 NEED_TORCH = frozenset({"guards", "ogd_guard", "orfit_networks", "online_learners"})

@@ -50,7 +50,7 @@ def table() -> list[dict[str, str]]:
         {
             "method": method,
             "run": names.get(method, ""),
-            "learn": "" if e.method.task_per_update else method.lower(),
+            "learn": "" if e.method.task_per_update or not e.method.linear else method.lower(),
             "summary": e.summary,
             "cost": e.cost,
             "memory": e.memory,

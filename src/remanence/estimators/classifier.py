@@ -17,12 +17,12 @@ from remanence.estimators.input_checks import as_input_error, check_labels
 from remanence.estimators.readouts.self_assessing import Block, SelfAssessing
 from remanence.estimators.readouts.solution import READOUTS, check_readout
 from remanence.estimators.rows.sparse_input import check_width, part_of, parts_of
-from remanence.estimators.settings import check_bool, check_word
+from remanence.estimators.settings import check_bool
 from remanence.labels import check_same_kind
 from remanence.methods import RLS
 from remanence.methods.banks.by_class import ByClassState
 from remanence.methods.protocol import Method
-from remanence.validation import check_number
+from remanence.validation import check_number, check_word
 
 
 class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]

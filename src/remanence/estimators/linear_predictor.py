@@ -19,7 +19,7 @@ from remanence.estimators.readouts.assessment import NOTHING, Assessment
 from remanence.estimators.readouts.calibration import Calibration
 from remanence.estimators.readouts.solution import READOUTS, Solution, SolutionCache, check_readout, solve_discriminant
 from remanence.estimators.rows.sparse_input import check_finite_rows
-from remanence.estimators.settings import check_bool, check_method, check_word
+from remanence.estimators.settings import check_bool, check_method
 from remanence.memory.products import scores_of
 from remanence.memory.sparse.sparse_rows import centred_rows, dense_blocks, is_sparse, plain_rows, sparse_scores
 from remanence.methods import RLS
@@ -27,7 +27,7 @@ from remanence.methods.banks.by_class import BALANCED, ByClassState
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.protocol import Method
 from remanence.methods.rls_state import RLSState
-from remanence.validation import check_numbers, check_result, quiet
+from remanence.validation import check_numbers, check_result, check_word, quiet
 
 PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
 FORM = ("state_", "method_", "offset_")  # other values of these can represent the same model

@@ -17,9 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from remanence.arrays import Array
 from remanence.estimators.input_checks import as_input_error, check_container
 from remanence.estimators.one_value import OneValue
-from remanence.estimators.settings import check_word
 from remanence.memory.sparse.sparse_rows import is_sparse
-from remanence.validation import check_count, check_memory, check_number
+from remanence.validation import check_count, check_memory, check_number, check_word
 
 _ACTIVATIONS = {
     "relu": lambda H: np.maximum(H, 0, out=H),

@@ -12,11 +12,11 @@ from remanence.estimators.conformal import PastErrors, sample_places
 from remanence.estimators.input_checks import as_input_error, check_targets
 from remanence.estimators.linear_predictor import LinearRegressor
 from remanence.estimators.rows.sparse_input import check_width, part_of, parts_of
-from remanence.estimators.settings import check_bool, check_word
+from remanence.estimators.settings import check_bool
 from remanence.memory.posterior import NARROW
 from remanence.methods import RLS
 from remanence.methods.protocol import Method
-from remanence.validation import quiet
+from remanence.validation import check_word, quiet
 
 
 class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  # type: ignore[misc]

@@ -16,6 +16,11 @@ def check_method(method: Any) -> Method[Any]:
     """The method, RLS() where none is given."""
     if method is None:
         return DEFAULT
+    if isinstance(method, Method) and not method.linear:
+        raise InputError(
+            f"expected a method whose model is linear, got {method!r:.60}; call its own update and predict, or use "
+            f'rm.RLS() with features=rm.RandomFeatures(1000, activation="fourier")'
+        )
     if not isinstance(method, Method):
         name = method.__name__ if isinstance(method, type) else "RLS"
         raise InputError(f"expected a method with its settings, like rm.{name}(), got {method!r:.60}")
@@ -25,12 +30,6 @@ def check_method(method: Any) -> Method[Any]:
 def check_bool(value: Any, name: str) -> None:
     if not isinstance(value, (bool, np.bool_)):
         raise InputError(f"expected {name} to be True or False, got {value!r:.60}")
-
-
-def check_word(value: Any, name: str, known: tuple[str, ...]) -> str:
-    if not (isinstance(value, str) and value in known):
-        raise InputError(f"expected {name} {' or '.join(map(repr, known))}, got {value!r:.60}")
-    return value
 
 
 def check_encoder(features: Any) -> None:

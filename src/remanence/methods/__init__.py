@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 from remanence.methods.apa import APA
 from remanence.methods.icl import ICL
+from remanence.methods.kernel.kernel_lms import KernelLMS
+from remanence.methods.kernel.kernel_rls import KernelRLS
 from remanence.methods.lms import LMS
 from remanence.methods.lowrank_rls import LowRankRLS
 from remanence.methods.min_norm import min_norm
@@ -13,7 +15,21 @@ from remanence.methods.orfit import ORFit
 from remanence.methods.protocol import Method
 from remanence.methods.rls import RLS
 
-__all__ = ["APA", "ICL", "LMS", "OGD", "RLS", "LowRankRLS", "Method", "MethodInfo", "ORFit", "list_methods", "min_norm"]
+__all__ = [
+    "APA",
+    "ICL",
+    "LMS",
+    "OGD",
+    "RLS",
+    "KernelLMS",
+    "KernelRLS",
+    "LowRankRLS",
+    "Method",
+    "MethodInfo",
+    "ORFit",
+    "list_methods",
+    "min_norm",
+]
 
 MODULES = {  # class: the module that defines it; a new method gets one line here
     "LMS": "remanence.methods.lms",
@@ -24,6 +40,8 @@ MODULES = {  # class: the module that defines it; a new method gets one line her
     "RLS": "remanence.methods.rls",
     "LowRankRLS": "remanence.methods.lowrank_rls",
     "Kalman": "remanence.kalman.streaming",
+    "KernelRLS": "remanence.methods.kernel.kernel_rls",
+    "KernelLMS": "remanence.methods.kernel.kernel_lms",
 }
 
 

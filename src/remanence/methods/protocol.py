@@ -33,6 +33,7 @@ class Method(ABC, Generic[State]):
     summary: ClassVar[str]  # one line: what it is
     cost: ClassVar[str]  # operations per sample; d features, c outputs
     memory: ClassVar[str]  # numbers kept
+    linear: ClassVar[bool] = True  # predictions are X @ weights; else `predict` is the method's own
     task_per_update: ClassVar[bool] = False  # an update is a task of its own, so that cutting a block matters
 
     @abstractmethod
@@ -70,7 +71,7 @@ class Method(ABC, Generic[State]):
 
     @abstractmethod
     def weights(self, state: State) -> Array:
-        """The model W (features, outputs); predictions are X @ W."""
+        """The model W (features, outputs); predictions are X @ W, unless the method is not linear."""
 
     @abstractmethod
     def with_outputs(self, state: State, sources: Array) -> State:

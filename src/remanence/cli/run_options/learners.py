@@ -145,7 +145,7 @@ ALIASES = {"lowrank": "lowrankrls", "ridge": "joint"}
 
 
 def registered() -> dict[str, Choice]:
-    """The methods of `rm.list_methods()` that are not in the list above and have a default for every setting."""
+    """Linear methods of `rm.list_methods()` that are not in the list above and have a default for every setting."""
     from inspect import signature
 
     from remanence.methods import list_methods
@@ -154,7 +154,9 @@ def registered() -> dict[str, Choice]:
     return {
         name.lower(): _method(name, name)
         for name, info in list_methods().items()
-        if name not in listed and all(p.default is not p.empty for p in signature(info.method).parameters.values())
+        if name not in listed
+        and info.method.linear
+        and all(p.default is not p.empty for p in signature(info.method).parameters.values())
     }
 
 

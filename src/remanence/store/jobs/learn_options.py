@@ -72,8 +72,10 @@ class LearnOptions:
     def _method(self) -> "Method[Any]":
         from remanence.methods import list_methods
 
-        known = {  # (tables are learned in batches: not with a method for which each batch is a task)
-            name.lower(): info.method for name, info in list_methods().items() if not info.method.task_per_update
+        known = {  # (tables are learned in batches, by a linear model: no batch may be a task of its own)
+            name.lower(): info.method
+            for name, info in list_methods().items()
+            if info.method.linear and not info.method.task_per_update
         }
         wanted = "rls" if self.method is None else self.method.lower()
         if wanted not in known:

@@ -11,12 +11,11 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.growing_features import GrowingFeatures
 from remanence.estimators.one_value import OneValue
-from remanence.estimators.settings import check_word
 from remanence.tables.encoding.cells import Cells, read_cells
 from remanence.tables.encoding.encoding import TableEncoding
 from remanence.tables.encoding.frames import columns_of
 from remanence.tables.encoding.kinds import check_kinds, guess_kinds
-from remanence.validation import check_count, check_memory
+from remanence.validation import check_count, check_memory, check_word
 
 GAPS = ("refuse", "indicator")
 

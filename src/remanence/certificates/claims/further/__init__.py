@@ -1,0 +1,1 @@
+"""Claims about methods that the paper cites or leaves open."""

@@ -1,0 +1,1 @@
+"""Samples that span a model in the space of a kernel."""

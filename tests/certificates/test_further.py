@@ -1,0 +1,30 @@
+"""Claims about methods that the paper cites hold, and refuse damaged methods."""
+
+import numpy as np
+import pytest
+
+import remanence as rm
+from remanence.certificates.catalogue import PACKAGES
+
+CLAIMS = [c for c in rm.certificates.catalogue() if PACKAGES[c.module] == "further"]
+
+
+def given(**change):
+    return lambda data: data | change
+
+
+DAMAGES = {
+    "kernel_rls_is_kernel_ridge_regression": given(method=rm.KernelRLS(tolerance=0.0, ridge=0.1 + 1e-6)),
+    "kernel_rls_returns_to_its_prior": given(method=rm.KernelRLS(tolerance=0.0, ridge=0.1, forget=0.9 + 1e-6)),
+    "kernel_lms_errors_solve_a_triangular_system": given(method=rm.KernelLMS(step=0.5 + 1e-6, tolerance=0.0)),
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
+def test_claims_hold_and_refuse_damage(claim):
+    stream, refused = claim.instances(np.random.default_rng(0)), 0
+    for data in (next(stream) for _ in range(12)):
+        held = claim.check(**data)
+        assert held.holds, held
+        refused += not claim.check(**DAMAGES[claim.name](data)).holds
+    assert refused
