@@ -87,6 +87,8 @@ CALLS_OF_RLS = {
     "evidence": ["state"],
     "with_ridge": ["state", "ridge"],
     "with_features": ["state", "features"],
+    "with_columns": ["state", "sources"],
+    "without_features": ["state", "columns"],
 }
 
 

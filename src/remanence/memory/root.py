@@ -165,10 +165,7 @@ class Root:
         if d >= old and (sources[:old] == np.arange(old)).all() and (sources[old:] < 0).all():
             return self.with_features(d)
         rows = np.asfortranarray(take_outputs(self.factor, sources))
-        empty = Root(
-            np.zeros((d, d), self.dtype, order="F"), np.zeros((d, self.shape[1]), self.dtype, order="F"), 0 * self.rest
-        )
-        root = empty.folded(rows, self.target, donate=True)
+        root = empty(d, self.shape[1], self.dtype).folded(rows, self.target, donate=True)
         if lost is not None:
             lost = np.append(take_outputs(lost[None, :old], sources)[0], lost[old:])
         return Root(root.factor, root.target, root.rest + self.rest, lost=lost)
@@ -208,6 +205,26 @@ def take_outputs(columns: Array, sources: Array) -> Array:
     taken = columns[:, sources]
     taken[:, np.asarray(sources) < 0] = 0
     return taken
+
+
+def check_sources(sources: Any, features: int, unpenalized: int = 0) -> Array:
+    """Places of features, each at most once and -1 for a new one; unpenalized ones stay where they are."""
+    places = np.asarray(sources)
+    if places.ndim != 1 or not len(places) or places.dtype.kind not in "iu":
+        raise InputError(f"expected one place for every feature to come, integers, got {sources!r:.60}")
+    known = places[places >= 0]
+    good = (places >= -1).all() and (known < features).all() and len(np.unique(known)) == len(known)
+    if not (good and np.array_equal(places[:unpenalized], np.arange(unpenalized))):
+        raise InputError(
+            f"expected places among {features} features, each at most once, or -1 for a new one, with the first "
+            f"{unpenalized}, which are not penalized, where they are, got {sources!r:.60}"
+        )
+    return places.astype(np.intp)
+
+
+def take_rows(weights: Array, sources: Array) -> Array:
+    """The rows of weights (d, c) named by `sources`; -1 stands for a new row of zeros."""
+    return np.ascontiguousarray(take_outputs(weights.T, sources).T)
 
 
 def add_rows(weights: Array, features: int) -> Array:

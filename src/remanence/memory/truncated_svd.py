@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from remanence.arrays import Array
-from remanence.memory.root import sums_of_squares, take_outputs
+from remanence.memory.root import sums_of_squares, take_outputs, take_rows
 from remanence.memory.sparse.absorbing import Cut, absorbed_sparse, eliminated_sparse, energy, significant
 from remanence.memory.sparse.sparse_rows import SparseRows
 
@@ -64,6 +64,15 @@ class Spectrum:
     def kept(self) -> float:
         """The energy Σ s² that was kept."""
         return energy(self.strength)
+
+    def with_columns(self, sources: Array) -> "Spectrum":
+        """With feature j taken from feature sources[j], or zero so far where that is -1."""
+        known = np.count_nonzero(sources >= 0)
+        if known == len(self.basis):
+            return Spectrum(take_rows(self.basis, sources), self.strength, self.target, self.rest, self.dropped)
+        rows = take_rows((self.basis * self.strength), sources).T
+        left = no_spectrum(len(sources), self.target.shape[1], self.basis.dtype).absorbed(rows, self.target, self.rank)
+        return Spectrum(left.basis, left.strength, left.target, left.rest + self.rest, left.dropped + self.dropped)
 
     def with_outputs(self, sources: Array) -> "Spectrum":
         target, rest = take_outputs(self.target, sources), take_outputs(self.rest[None], sources)[0]

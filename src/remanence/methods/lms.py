@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from remanence.arrays import Array, read_only
 from remanence.errors import InputError
 from remanence.kernels.filters import lms_walk
-from remanence.memory.root import add_rows, take_outputs
+from remanence.memory.root import add_rows, check_sources, take_outputs, take_rows
 from remanence.methods.live.generic import Live
 from remanence.methods.protocol import Method
 from remanence.methods.step_sizes import check_step, resolve
@@ -99,6 +99,9 @@ class LMS(Method[LMSState]):
     def with_features(self, state: LMSState, features: int) -> LMSState:
         """The state with more features, which have been zero so far and start with weight zero."""
         return LMSState(add_rows(state.W, features), state.count)
+
+    def with_columns(self, state: LMSState, sources: Array) -> LMSState:
+        return LMSState(take_rows(state.W, check_sources(sources, len(state.W))), state.count)
 
     def live_from(self, state: LMSState) -> Live[LMSState]:
         if not isinstance(self.step, float) or state.W.dtype != np.float64:

@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike
 from remanence.arrays import Array, read_only
 from remanence.errors import InputError
 from remanence.memory.pending_rows import PendingRows, RowBuffer
-from remanence.memory.root import sums_of_squares, take_outputs
+from remanence.memory.root import check_sources, sums_of_squares, take_outputs, take_rows
 from remanence.memory.sparse.sparse_rows import SparseRows, is_sparse, plain_rows
 from remanence.memory.truncated_svd import Spectrum, eliminated, no_spectrum
 from remanence.methods.least_squares import SoftMethod
@@ -257,6 +257,17 @@ class LowRankRLS(SoftMethod[LowRankState]):
         if border is not None:
             border = np.concatenate([border[:, :d], take_outputs(border[:, d:], sources)], axis=1)
         return LowRankState(spectrum, pending, start, state.count, state.ridge, state.unpenalized, border=border)
+
+    def with_columns(self, state: LowRankState, sources: Array) -> LowRankState:
+        d, u = len(state.start), state.unpenalized
+        sources = check_sources(sources, d, u)
+        start, border, spectrum = take_rows(state.start, sources), state.border, state.spectrum.with_columns(sources)
+        pending = self._no_rows(start)
+        if state.pending.count:
+            pending = pending.appended(take_outputs(state.pending.X, sources), state.pending.Y)
+        if border is not None:
+            border = np.concatenate([take_outputs(border[:, :d], sources), border[:, d:]], axis=1)
+        return LowRankState(spectrum, pending, start, state.count, state.ridge, u, border=border)
 
     # Helpers
 

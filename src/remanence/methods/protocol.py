@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from remanence.arrays import Array
+from remanence.errors import InputError
 from remanence.memory.products import scores_of
 from remanence.methods.live.generic import Live
 from remanence.validation import check_rows, quiet
@@ -76,6 +77,12 @@ class Method(ABC, Generic[State]):
     @abstractmethod
     def with_outputs(self, state: State, sources: Array) -> State:
         """The state whose output j is output sources[j], or where that is -1 one whose targets were all zero so far."""
+
+    def with_columns(self, state: State, sources: Array) -> State:
+        """The state whose feature j is feature sources[j], or where that is -1 one that was zero in all rows so far."""
+        raise InputError(
+            f"expected a method whose features can be grown or moved, RLS, LowRankRLS or LMS, got {type(self).__name__}"
+        )
 
     def template(self, state: State) -> Array:
         """An array of the shape (features, outputs) and the precision of the weights, without solving for them."""

@@ -21,7 +21,7 @@ from remanence.memory import root as roots
 from remanence.memory.forgetting import WeightSchedule
 from remanence.memory.posterior import RENEWAL
 from remanence.memory.products import scores_of
-from remanence.memory.root import Root, add_rows, sums_of_squares, take_outputs
+from remanence.memory.root import Root, add_rows, check_sources, sums_of_squares, take_rows
 from remanence.memory.variances import column_variances, constant_columns
 from remanence.methods.banks.by_class import ByClassState
 from remanence.methods.banks.rls_bank import BANK, BankState, ask
@@ -359,9 +359,16 @@ class RLS(SoftMethod[Learned]):
         if isinstance(state, BankState):
             return state.each(lambda own, member: replace(self, forget=own.forget).with_columns(member, sources))  # type: ignore[arg-type,return-value]
         state = state.as_least_squares("with_columns")
-        data, start = self.data(state).with_columns(sources), take_outputs(state.start.T, sources).T
+        sources = check_sources(sources, len(state.start), state.unpenalized)
+        data, start = self.data(state).with_columns(sources), take_rows(state.start, sources)
         prior = (state.ridge, state.unpenalized)
         return RLSState.from_data(self._schedule, data, start, state.count, *prior, scaled=state.scaled)
+
+    def without_features(self, state: Learned, columns: Any) -> RLSState | BankState:
+        """The state as if the features in these columns had been zero in all rows, without them."""
+        d = len(state.start)
+        gone = check_sources(columns, d)
+        return self.with_columns(state, np.setdiff1d(np.arange(d), gone))
 
     # Helpers
 
