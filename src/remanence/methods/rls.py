@@ -351,12 +351,12 @@ class RLS(SoftMethod[Learned]):
         prior = (state.ridge, state.unpenalized)
         return RLSState.from_data(self._schedule, data, start, state.count, *prior, scaled=state.scaled)
 
-    def with_columns(self, state: Learned, sources: Array) -> RLSState | BankState:
+    def with_columns(self, state: Learned, sources: Array) -> RLSState | Several:
         """The state with feature j taken from feature sources[j], or zero so far where that is -1.
 
         A feature that is not taken is forgotten, as if it had been zero in all rows.
         """
-        if isinstance(state, BankState):
+        if isinstance(state, Several):
             return state.each(lambda own, member: replace(self, forget=own.forget).with_columns(member, sources))  # type: ignore[arg-type,return-value]
         state = state.as_least_squares("with_columns")
         sources = check_sources(sources, len(state.start), state.unpenalized)
@@ -364,7 +364,7 @@ class RLS(SoftMethod[Learned]):
         prior = (state.ridge, state.unpenalized)
         return RLSState.from_data(self._schedule, data, start, state.count, *prior, scaled=state.scaled)
 
-    def without_features(self, state: Learned, columns: Any) -> RLSState | BankState:
+    def without_features(self, state: Learned, columns: Any) -> RLSState | Several:
         """The state as if the features in these columns had been zero in all rows, without them."""
         d = len(state.start)
         gone = check_sources(columns, d)
