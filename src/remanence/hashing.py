@@ -64,8 +64,10 @@ def content_fingerprint(*parts: Any) -> str:
     return digest.hexdigest()
 
 
-def row_keys(numbers: Array, texts: Sequence[Array] = ()) -> Array:
-    """Keys of 16 bytes that tell rows from one another, (n,) "S16": of numbers (n, d), and of columns of labels.
+def row_keys(numbers: Array, texts: Sequence[Any] = ()) -> Array:
+    """Keys of 16 bytes that tell rows from one another, (n,) "S16": of numbers (n, d), and of columns of text.
+
+    A column of text is an array (n,), or a pair: distinct values, and the place of every row's value among them.
 
     Each key is two sums of mixed 64-bit words with odd factors of their own for every column, modulo 2⁶⁴. That is much
     faster than a digest per row, and equal keys of different rows are as unlikely; it does not resist an attacker who
@@ -75,8 +77,12 @@ def row_keys(numbers: Array, texts: Sequence[Array] = ()) -> Array:
     for first in range(0, len(numbers), ROWS_AT_ONCE):
         _add_numbers(sums[:, first : first + ROWS_AT_ONCE], numbers[first : first + ROWS_AT_ONCE])
     for j, column in enumerate(texts):
-        values, where = np.unique(column, return_inverse=True)
-        digests = [hashlib.blake2b(str(v).encode("utf-8", "surrogatepass"), digest_size=8) for v in values.tolist()]
+        if isinstance(column, tuple):
+            values, where = column
+        else:
+            found, where = np.unique(column, return_inverse=True)
+            values = found.tolist()
+        digests = [hashlib.blake2b(str(v).encode("utf-8", "surrogatepass"), digest_size=8) for v in values]
         words = _mixed(np.frombuffer(b"".join(digest.digest() for digest in digests), "<u8"))
         for lane in range(2):
             sums[lane] += (words * np.uint64(_factor(-2 - 2 * j + lane)))[where.reshape(-1)]

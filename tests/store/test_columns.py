@@ -29,21 +29,22 @@ def test_a_model_taught_from_tables_knows_its_columns_in_python(tmp_path, rows):
         (tmp_path / "saved").unlink()
 
 
-def test_a_column_without_a_name_is_refused(tmp_path):
+def test_a_column_without_a_name_is_left_out_with_a_word(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(",a,kind\n0,1.5,x\n1,2.5,y\n")
-    with pytest.raises(rm.InputError, match=r"a name for every column of t\.csv"):
-        learn_tables(tmp_path / "m", [path], KIND)
+    report = learn_tables(tmp_path / "m", [path], KIND)
+    assert report.total("learned") == 2 and report.warnings == ["the column '' of t.csv is left out: it has no name"]
+    assert read(tmp_path / "m").notes["columns"] == ["a"]
 
 
 @pytest.mark.parametrize("name", ["id", "Index", "customer_id"])
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_column_that_counts_the_rows_is_refused_at_first_sight(tmp_path, name, first):
+def test_a_column_that_counts_the_rows_is_left_out_at_first_sight(tmp_path, name, first):
     path = tmp_path / "t.csv"
     path.write_text(f"{name},a,n,kind\n" + "".join(f"{i + first},{i * i},{i},{'xy'[i % 2]}\n" for i in range(9)))
-    with pytest.raises(rm.InputError, match=f"{name!r} counts its rows") as problem:
-        learn_tables(tmp_path / "m", [path], KIND)
-    assert problem.value.arguments == ("ignored", "columns") and not (tmp_path / "m").exists()
+    report = learn_tables(tmp_path / "left out", [path], KIND)
+    assert report.warnings == [f"the column {name!r} of t.csv is left out: it counts the rows"]
+    assert read(tmp_path / "left out").notes["columns"] == ["a", "n"]
     declared = LearnOptions("kind", column_kinds={name: "number"})
     assert learn_tables(tmp_path / "m", [path], declared).total("learned") == 9
     path.write_text(path.read_text() + "99,1,1,x\n")

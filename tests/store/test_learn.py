@@ -189,7 +189,7 @@ class Endless(Piece):
     def fingerprint(self):
         return "0" * 64
 
-    def blocks(self, columns, labels=(), originals=False):
+    def blocks(self, columns, labels=(), originals=False, cells=()):
         for k in range(self.n_blocks):
             X = np.random.default_rng(k).standard_normal((2000, len(columns)))
             yield RowBlock(X, np.arange(2000) % 3, 2000 * k)

@@ -13,7 +13,7 @@ import remanence as rm
 from remanence.store.model_file import from_bytes
 
 sys.path.insert(0, str(Path(__file__).parent))  # it is also run as a script
-from every_learner import DEEP, LISTED, content_of, data, network, taught, use
+from every_learner import DEEP, LISTED, content_of, data, network, table_for, taught, use
 
 STORED = Path(__file__).parent / "stored"
 FILES = sorted(path.stem for path in STORED.glob("*.safetensors"))
@@ -24,9 +24,14 @@ def answers(learner):
     """Numbers that depend on everything that was learned; None for a guard, which only restricts steps."""
     if type(learner) is tuple:
         return learner[0].weights(learner[1])
+    known = vars(learner) if hasattr(learner, "__dict__") else {}
+    if "encoding_" in known:
+        return learner.transform(table_for(learner))
+    if hasattr(known.get("features_"), "encoding_"):
+        return learner.predict(table_for(learner.features_))
     if hasattr(learner, "partial_fit"):
         fitted = "n_features_in_" in vars(learner)
-        ask = getattr(learner, "decision_function", learner.predict)
+        ask = getattr(learner, "decision_function", getattr(learner, "predict", None))
         return ask(data(3, 4, learner.n_features_in_)[0]) if fitted else None
     return getattr(learner, "mean", None)
 

@@ -227,14 +227,6 @@ def test_lines_without_end_are_refused_within_bounded_memory(tmp_path, monkeypat
         tracemalloc.stop()
 
 
-def test_a_column_without_a_name_is_refused(tmp_path):
-    (tmp_path / "t.csv").write_text(",a,label\n0,1,x\n1,2,y\n")
-    table = open_table(tmp_path / "t.csv")
-    with pytest.raises(InputError, match=r"name for every column .* none for number 1.*index=False"):
-        table.features(["label"])
-    assert table.features(["label"], [""]) == ("a",)
-
-
 def seconds(work):
     best = np.inf
     for _ in range(3):

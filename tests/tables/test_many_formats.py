@@ -127,8 +127,9 @@ def test_kinds_that_cannot_be_learned_are_refused(tmp_path, capsys):
 
     (tmp_path / "t.csv").write_text("a,b,label\n1,red,x\n2,blue,y\n")
     arguments = ["learn", str(tmp_path / "m"), str(tmp_path / "t.csv"), "--label", "label", "--column"]
-    for kind, code in (("b:category", 2), ("b:ignored", 0)):
+    for kind, code in (("b:colour", 2), ("b:number", 2), ("b:ignored", 0)):
         with pytest.raises(SystemExit) as ended:
             main([*arguments, kind])
         assert (ended.value.code or 0) == code
-    assert "number or ignored" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "among number, truth, category" in said and "expected a number in column 'b', row 1" in said

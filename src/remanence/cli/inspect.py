@@ -42,7 +42,8 @@ def _show(found: "Inspection") -> None:
         "classes": _listed([f"{label} ({n:,})" for label, n in found.counts.items()]),
         "targets": _listed(shown["targets"]),
         "features": shown["features"],
-        "columns": _listed(shown["columns"]),
+        "columns": _listed(_with_kinds(shown)),
+        "missing": "0, and a column of their own" if shown["missing"] == "indicator" else None,
         "label": shown["label"],
         "ignored": _listed(shown["ignored"]),
         "encoder": shown["encoder"],
@@ -74,6 +75,14 @@ def _answers(found: dict[str, float] | None) -> str | None:
         return None
     figures = f"{found['accuracy']:.1%} right, log-loss {found['log_loss']:.3f}, calibration error "
     return f"{figures}{found['calibration_error']:.3f}, to rows before they were learned"
+
+
+def _with_kinds(shown: dict[str, Any]) -> list[str]:
+    """The columns, each with its kind unless all are numbers."""
+    kinds = shown["kinds"]
+    if all(kind == "number" for kind in kinds.values()):
+        return list(shown["columns"])
+    return [f"{name} ({kinds.get(name, 'number')})" for name in shown["columns"]]
 
 
 def _grouped(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:

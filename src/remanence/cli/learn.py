@@ -18,9 +18,10 @@ from remanence.cli.common.options import (
     Model,
     read_dialect,
     read_format,
-    read_pairs,
+    read_kinds,
     read_settings,
 )
+from remanence.terminal_text import printable
 
 if TYPE_CHECKING:
     from remanence.store.jobs.learn import LearnReport
@@ -81,7 +82,22 @@ def learn(
     ] = None,
     column: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME:KIND", help="What a column is: number or ignored; repeatable."),
+        typer.Option(
+            metavar="NAME:KIND",
+            help="What a column is: number, truth, category, text, date or ignored (guessed if not given); repeatable.",
+        ),
+    ] = None,
+    missing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULE",
+            help="Rows with missing features: refuse, drop (the same as --drop-nan), or indicator (0, and a column "
+            "that says so). Only for a new model, but for drop.",
+            show_default="refuse",
+        ),
+    ] = None,
+    text_width: Annotated[
+        int | None, typer.Option(help="Columns that the words of a text are hashed to.", show_default="256")
     ] = None,
     drop_nan: DropMissing = False,
     given: Format = None,
@@ -100,10 +116,10 @@ def learn(
     from remanence.tables import EmptyTable, expand_paths
 
     settings = read_settings(setting, ridge=ridge, forget=forget)
-    kinds = read_pairs(column, ":", "price:number")
-    options = LearnOptions(
-        label, tuple(target or ()), tuple(ignore or ()), method, settings, features, undo, ledger, kinds, readout
-    )
+    kinds = read_kinds(column)
+    drop_nan, missing = drop_nan or missing == "drop", None if missing == "drop" else missing
+    columns = (label, tuple(target or ()), tuple(ignore or ()))
+    options = LearnOptions(*columns, method, settings, features, undo, ledger, kinds, readout, missing, text_width)
     paths, dialect = expand_paths(data), read_dialect(csv_option)
     with (
         metered("Learning", len(paths)) as (advance, meter),
@@ -125,6 +141,8 @@ def learn(
 
 
 def _show(report: "LearnReport", model: Path) -> None:
+    if report.kinds:
+        typer.echo(f"columns: {', '.join(f'{printable(name)} {kind}' for name, kind in report.kinds.items())}")
     for name, counts in report.files.items():
         shown = [f"{n:,} {what}" for what, n in vars(counts).items() if n]
         typer.echo(f"{name}: {', '.join(shown) or 'no rows'}")

@@ -33,6 +33,17 @@ class ArrowTable(Table):
         earlier = {f"{name}.{i}": (name, i) for name, width in vectors.items() for i in range(width)}
         self.sources = {**earlier, **dict(pairs)}
 
+    def sample(self, columns: Sequence[str]) -> dict[str, Any]:
+        wanted = [name for name in columns if name in self.types and name not in self.vectors]
+        if not wanted:
+            return {}
+        for piece in self.pieces():
+            assert isinstance(piece, ArrowPiece)
+            for batch in piece.batches(wanted):
+                if batch.num_rows:
+                    return {name: batch.column(name) for name in wanted}
+        return {}
+
     def check_numeric(self, names: Sequence[str]) -> None:
         """Raise an InputError for columns that are not of numbers; all of them are named."""
         kinds = {name: self.types[self.sources[name][0]] for name in names}
@@ -55,10 +66,12 @@ class ArrowPiece(Piece):
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Record batches with these columns of the file."""
 
-    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[RowBlock]:
-        self.table.require([*columns, *labels])
+    def blocks(
+        self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False, cells: Sequence[str] = ()
+    ) -> Iterator[RowBlock]:
+        self.table.require([*columns, *labels, *cells])
         self.table.check_numeric(columns)
-        needed = [self.table.sources[c][0] for c in (*columns, *labels)]
+        needed = [self.table.sources[c][0] for c in (*columns, *labels, *cells)]
         wanted = list(dict.fromkeys([*needed, *(self.table.types if originals else ())]))
         first = 0
         for batch in self.batches(wanted):
@@ -70,7 +83,7 @@ class ArrowPiece(Piece):
             except (ValueError, MemoryError) as problem:  # (Arrow's errors too: text that is none, numbers too large)
                 raise InputError(f"cannot read {self.name}: {problem}") from None
             original = {n: batch.column(n) for n in self.table.types} if originals else None
-            yield RowBlock(X, stacked(beside), first, original)
+            yield RowBlock(X, stacked(beside), first, original, {n: batch.column(n) for n in cells})
             first += len(X)
 
     def _numbers(self, batch: Any, columns: Sequence[str]) -> Array:

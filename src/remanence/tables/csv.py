@@ -18,13 +18,14 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.labels import MISSING
 from remanence.tables.arrow import doubles, whole_values
-from remanence.tables.dialect import Dialect
+from remanence.tables.dialect import COMMA, Dialect
 from remanence.tables.hashing import hash_of_bytes, raise_changed
 from remanence.tables.table import ROWS_AT_ONCE, EmptyTable, Piece, RowBlock, Table, and_others, check_unique, stacked
 from remanence.tables.text import LONGEST_LINE, TextSource
 
 BLOCK = 1 << 20  # bytes parsed at once
 SAMPLE = 1 << 16  # bytes in which the dialect is looked for
+SAMPLED = 1 << 18  # bytes in which kinds of columns are looked for
 MOST_COLUMNS = 200_000
 NULLS = ["".join(letters) for word in MISSING for letters in product(*((c.lower(), c.upper()) for c in word))]
 RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
@@ -60,6 +61,43 @@ class CsvTable(Table):
 
     def pieces(self) -> Sequence[Piece]:
         return (CsvPiece(self),)
+
+    def sample(self, columns: Sequence[str]) -> dict[str, Any]:
+        """The first rows as text, out of what is read next: the file is not read twice."""
+        import pyarrow as pa
+        from pyarrow import csv
+
+        source = self._opened or self.source()
+        self._opened = source
+        lines = source.peek(SAMPLED)
+        end = max(lines.rfind(b"\n"), lines.rfind(b"\r")) + 1
+        lines = lines[:end] if end and not source.done else lines
+        if not lines.strip():
+            return {}
+        names = [str(j) for j in range(len(self.columns))]
+        chosen = {str(j): name for j, name in enumerate(self.columns) if name in set(columns)}
+        quote = self.dialect.quote
+        try:
+            table = csv.read_csv(
+                pa.BufferReader(lines),
+                csv.ReadOptions(use_threads=False, column_names=names, block_size=len(lines) + 1),
+                csv.ParseOptions(
+                    delimiter=self.dialect.delimiter,
+                    quote_char=quote or False,
+                    newlines_in_values=bool(quote) and quote.encode() in lines,
+                ),
+                csv.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.string()),
+                    include_columns=list(chosen),
+                    strings_can_be_null=False,
+                ),
+            ).combine_chunks()
+        except pa.ArrowInvalid:  # (the rows themselves will say what is wrong)
+            return {}
+        found = {name: table.column(j).combine_chunks() for j, name in chosen.items()}
+        if self.dialect.decimal == ",":
+            found = {name: _with_points(column) for name, column in found.items()}
+        return found
 
     def source(self) -> TextSource:
         """The file behind its header: the open one at first, then a new one."""
@@ -108,12 +146,14 @@ class CsvPiece(Piece):
             self._hash = hash_of_bytes(self.path)
         return self._hash
 
-    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[RowBlock]:
-        self.table.require([*columns, *labels])
+    def blocks(
+        self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False, cells: Sequence[str] = ()
+    ) -> Iterator[RowBlock]:
+        self.table.require([*columns, *labels, *cells])
         done = 0
         for text in (originals, True):  # the second pass begins where the first one met no number
             try:
-                for block in self._blocks(columns, labels, originals, text, done):
+                for block in self._blocks(columns, labels, originals, cells, text, done):
                     yield block
                     done += len(block.X)
             except _NoNumber:
@@ -123,12 +163,18 @@ class CsvPiece(Piece):
             raise EmptyTable(f"{self.name} has column names and no rows; expected at least one row")
 
     def _blocks(
-        self, columns: Sequence[str], labels: Sequence[str], originals: bool, text: bool, skip: int
+        self,
+        columns: Sequence[str],
+        labels: Sequence[str],
+        originals: bool,
+        coded: Sequence[str],
+        text: bool,
+        skip: int,
     ) -> Iterator[RowBlock]:
         position = {name: j for j, name in enumerate(self.table.columns)}
         with self.table.source() as source:
-            wanted = self.table.columns if originals else dict.fromkeys([*columns, *labels])
-            numbers = () if text else [position[c] for c in columns if c not in labels]
+            wanted = self.table.columns if originals else dict.fromkeys([*columns, *labels, *coded])
+            numbers = () if text else [position[c] for c in columns if c not in (*labels, *coded)]
             first = 0
             for batch in self._batches(source, [position[c] for c in wanted], numbers):
                 for i in range(0, batch.num_rows, ROWS_AT_ONCE):
@@ -139,7 +185,9 @@ class CsvPiece(Piece):
                         cells = [part.column(str(position[c])) for c in columns]
                         X = self._numbers(cells, columns, start, len(part))
                         beside = [_stripped(part.column(str(position[c]))) for c in labels]
-                        yield RowBlock(X, stacked(beside), start, self._original(part) if originals else None)
+                        original = self._original(part) if originals else None
+                        further = {c: part.column(str(position[c])) for c in coded}
+                        yield RowBlock(X, stacked(beside), start, original, further)
                     first += min(ROWS_AT_ONCE, batch.num_rows - i)
             self._check_end(source)
 
@@ -244,6 +292,13 @@ class _NoNumber(Exception):
 def _with_point(cell: str) -> str:
     """A number with a decimal comma as one with a point; one that has a point is none."""
     return "?" if "." in cell else cell.replace(",", ".")
+
+
+def _with_points(column: Any) -> Any:
+    """A column of text in which numbers have a point."""
+    import pyarrow as pa
+
+    return pa.array([_with_point(t) if COMMA.fullmatch(t.strip()) else t for t in column.to_pylist()], pa.string())
 
 
 def _stripped(column: Any) -> Array:

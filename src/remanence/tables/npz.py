@@ -48,6 +48,9 @@ class NpzTable(Table):
         self.columns = (*(f"{self.rows}{i}" for i in range(X.shape[1])), *self.others)
         self.vectors = {self.rows: X.shape[1]}
 
+    def sample(self, columns: Sequence[str]) -> dict[str, Any]:
+        return {name: as_arrow(self.arrays[name][:ROWS_AT_ONCE]) for name in columns if name in self.others}
+
     def pieces(self) -> Sequence[Piece]:
         return (NpzPiece(self),)
 
@@ -59,8 +62,10 @@ class NpzPiece(Piece):
     def fingerprint(self) -> str:
         return self.table.hash
 
-    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[RowBlock]:
-        self.table.require([*columns, *labels])
+    def blocks(
+        self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False, cells: Sequence[str] = ()
+    ) -> Iterator[RowBlock]:
+        self.table.require([*columns, *labels, *cells])
         X = self.table.arrays[self.table.rows]
         own = {f"{self.table.rows}{dot}{i}": i for dot in (".", "") for i in range(X.shape[1])}
         where = [own.get(c) for c in columns]
@@ -81,7 +86,18 @@ class NpzPiece(Piece):
                     block[:, k] = X[part, j] if j is not None else self.table.arrays[name][part]
             beside = [self.table.arrays[c][part] for c in labels]
             original = {n: self.table.arrays[n][part] for n in (self.table.rows, *self.table.others)}
-            yield RowBlock(block, stacked(beside), i, original if originals else None)
+            coded = {name: as_arrow(self.table.arrays[name][part]) for name in cells}
+            yield RowBlock(block, stacked(beside), i, original if originals else None, coded)
+
+
+def as_arrow(values: Any) -> Any:
+    """A column of an NPZ file as Arrow has it."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values.astype(str) if values.dtype.kind == "S" else values)
+    except (pa.ArrowException, UnicodeDecodeError) as problem:
+        raise InputError(f"expected numbers, text or dates, got {values.dtype}: {problem}") from None
 
 
 def _loaded(path: Path) -> tuple[dict[str, Any], str]:

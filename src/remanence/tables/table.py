@@ -6,7 +6,7 @@ A file is one piece, except that every row group of a Parquet file is a piece.
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from importlib import import_module
@@ -45,6 +45,7 @@ class RowBlock:
     labels: Array | None  # (n,) or (n, k): text, integers or real numbers, as in the file
     first: int  # number of its first row within the piece, from 0
     original: Mapping[str, Any] | None = None  # every column as it is in the file, if requested
+    cells: Mapping[str, Any] = field(default_factory=dict)  # columns of other kinds than numbers, as Arrow has them
 
     def complete(self) -> Array:
         """Which rows have no missing entry, (n,)."""
@@ -56,7 +57,9 @@ class RowBlock:
     def only(self, chosen: Array) -> "RowBlock":
         """The rows selected by the boolean array `chosen`, (n,)."""
         original = None if self.original is None else {name: _filtered(v, chosen) for name, v in self.original.items()}
-        return RowBlock(self.X[chosen], None if self.labels is None else self.labels[chosen], self.first, original)
+        cells = {name: _filtered(v, chosen) for name, v in self.cells.items()}
+        labels = None if self.labels is None else self.labels[chosen]
+        return RowBlock(self.X[chosen], labels, self.first, original, cells)
 
 
 def finite_rows(X: Array) -> Array:
@@ -90,8 +93,10 @@ class Piece(ABC):
         """A hash of its bytes."""
 
     @abstractmethod
-    def blocks(self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False) -> Iterator[RowBlock]:
-        """Its rows, block by block: the numbers of `columns` in this order, and the label columns.
+    def blocks(
+        self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False, cells: Sequence[str] = ()
+    ) -> Iterator[RowBlock]:
+        """Its rows, block by block: the numbers of `columns` in this order, the label columns, and columns of cells.
 
         With `originals` also all columns as they are in the file: text of a CSV, arrays of an NPZ, Arrow of a Parquet.
         """
@@ -108,18 +113,17 @@ class Table(ABC):
     def pieces(self) -> Sequence[Piece]:
         """The pieces in the order of the file; a table without rows is an InputError."""
 
+    def sample(self, columns: Sequence[str]) -> dict[str, Any]:
+        """The first rows of these columns, as Arrow has them; columns that can only be numbers are left out."""
+        return {}
+
     def features(self, labels: Sequence[str] = (), ignored: Sequence[str] = ()) -> tuple[str, ...]:
-        """The columns that are neither labels nor ignored; one without a name is an InputError."""
+        """The columns that are neither labels nor ignored."""
         self.require([*labels, *ignored])
         others = {*labels, *ignored}
         kept = tuple(c for c in self.columns if c not in others)
         if not kept:
             raise InputError(f"expected {self.path.name} to have columns beside {[*labels, *ignored]}, got none")
-        if "" in kept:
-            raise InputError(
-                f"expected a name for every column of {self.path.name}, got none for number "
-                f"{self.columns.index('') + 1}; name it, or write the table without its index (pandas: index=False)"
-            )
         return kept
 
     @cached_property

@@ -44,6 +44,17 @@ def read_pairs(texts: list[str] | None, sign: str, example: str) -> dict[str, st
     return found
 
 
+def read_kinds(texts: list[str] | None) -> dict[str, str]:
+    """Kinds of columns, given as NAME:KIND or NAME=KIND."""
+    found: dict[str, str] = {}
+    for text in texts or []:
+        name, sign, kind = text.rpartition(":" if text.rpartition(":")[2].isalpha() and ":" in text else "=")
+        if not name or not sign or not kind:
+            raise InputError(f"expected an option like price:number, got {text!r:.60}")
+        found[name] = kind
+    return found
+
+
 def read_dialect(texts: list[str] | None) -> "Dialect | None":
     """The dialect of CSV files that options like delimiter=; stand for."""
     from remanence.tables.dialect import Dialect

@@ -61,6 +61,8 @@ NOTES: dict[str, Test] = {
     "merged": _dict_of(_is_count),
     "since": _dict_of(_is_count),
     "csv": _dict_of(_is_text),
+    "kinds": _dict_of(_is_text),
+    "missing": lambda value: value == "indicator",
 }
 TOGETHER = ("columns", "label", "targets", "ignored", "label kind")  # all of them, or none
 
@@ -84,11 +86,16 @@ def columns_problem(notes: Mapping[str, Any], learner: Any) -> str:
         return f"expected notes on columns with {missing[0]!r}, got them without"
     if any(len(set(notes[part])) < len(notes[part]) for part in ("columns", "targets")):
         return "expected distinct columns"
+    if "kinds" in notes and list(notes["kinds"]) != notes["columns"]:
+        return "expected the kinds of the columns"
     known, classifies = vars(learner), isinstance(learner, LinearClassifier)
     if classifies != (notes["label"] is not None) or classifies == bool(notes["targets"]):
         return f"expected the {'label of a classifier' if classifies else 'targets of a regressor'}, got others"
     if "state_" not in known:
         return ""
+    encoding = getattr(known.get("features_"), "encoding_", None)
+    if notes.get("kinds") != (None if encoding is None else encoding.kinds):
+        return "expected the kinds of columns that the learner has learned"
     if len(notes["columns"]) != known["n_features_in_"]:
         return f"expected {known['n_features_in_']} columns, as the learner has, got {len(notes['columns'])}"
     if classifies and notes["label kind"] is not None and kind_of_classes(known["classes_"]) != notes["label kind"]:

@@ -17,6 +17,7 @@ from remanence.errors import InputError
 from remanence.hashing import row_keys
 from remanence.labels import LabelKind, LabelReader
 from remanence.tables import Piece, RowBlock, Table
+from remanence.tables.encoding.cells import Cells, joined_cells, read_cells
 from remanence.tables.table import finite_rows
 
 
@@ -29,6 +30,13 @@ class Columns:
     targets: tuple[str, ...] = ()  # of a regressor
     ignored: tuple[str, ...] = ()
     label_kind: LabelKind | None = None  # None until a label was read
+    kinds: Mapping[str, str] | None = None  # of every feature; None if all are numbers
+    gaps: bool = False  # whether rows with missing features are learned
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The features that are numbers as they are in a file."""
+        return self.features if self.kinds is None else tuple(n for n in self.features if self.kinds[n] == "number")
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -51,11 +59,16 @@ class Columns:
         if "columns" not in notes:
             return None
         features, targets, ignored = (tuple(notes[key]) for key in ("columns", "targets", "ignored"))
-        return cls(features, notes["label"], targets, ignored, notes["label kind"])
+        kinds, gaps = notes.get("kinds"), notes.get("missing") == "indicator"
+        return cls(features, notes["label"], targets, ignored, notes["label kind"], kinds, gaps)
 
     def to_notes(self) -> dict[str, Any]:
         """The inverse of `from_notes`."""
+        coded = {} if self.kinds is None else {"kinds": dict(self.kinds)}
+        if self.gaps:
+            coded["missing"] = "indicator"  # type: ignore[assignment]
         return {
+            **coded,
             "columns": list(self.features),
             "label": self.label,
             "targets": list(self.targets),
@@ -103,7 +116,7 @@ class Columns:
 class Samples(NamedTuple):
     """Rows to learn or to unlearn."""
 
-    X: Array  # (n, d)
+    X: Any  # (n, d) numbers, or cells of any kind
     y: Array  # (n,) labels or the one target, (n, k) targets
     places: Array  # (n,) row numbers within the piece, from 0
     missing: int = 0  # rows that were dropped because of missing entries
@@ -115,17 +128,21 @@ class Samples(NamedTuple):
 
     def keys(self) -> Array:
         """A key for every row, (n,) "S16": of its numbers and its outputs."""
+        numbers, texts = self.X, []
+        if isinstance(self.X, Cells):
+            numbers, texts = np.where(np.isnan(self.X.numbers), np.nan, self.X.numbers), self.X.coded_words()
         if self.y.dtype.kind == "f":
-            return row_keys(np.column_stack([self.X, self.y]))
-        return row_keys(self.X, [self.y])
+            return row_keys(np.column_stack([numbers, self.y]), texts)
+        return row_keys(numbers, [*texts, self.y])
 
 
 def joined(parts: Sequence[Samples]) -> Samples:
     """The rows of several parts, one after the other."""
     if len(parts) == 1:
         return parts[0]
-    X, y, places = (np.concatenate([part[k] for part in parts]) for k in range(3))
-    return Samples(X, y, places)
+    y, places = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
+    cells = [part.X for part in parts]
+    return Samples(joined_cells(cells) if isinstance(cells[0], Cells) else np.concatenate(cells), y, places)
 
 
 def samples(piece: Piece, columns: Columns, drop: bool, labels: LabelReader | None = None) -> Iterator[Samples]:
@@ -134,12 +151,13 @@ def samples(piece: Piece, columns: Columns, drop: bool, labels: LabelReader | No
     `labels` is passed where the kind of the labels is yet to be decided.
     """
     reader = LabelReader(columns.label_kind, decided=True) if labels is None else labels
-    d, count, missing, first = len(columns.features), 0, 0, -1
-    for block in _blocks(piece, columns):
-        X, targets = block.X[:, :d], block.X[:, d:]
-        complete = finite_rows(block.X)
+    count, missing, first = 0, 0, -1
+    for block in blocks_of(piece, columns, (columns.label,) if columns.label is not None else (), columns.targets):
+        X, complete = features_of(block, columns, piece.name)
+        targets = block.X[:, len(columns.numbers) :]
         if block.labels is None:
             y = targets[:, 0] if targets.shape[1] == 1 else targets
+            complete &= finite_rows(targets)
         else:
             y, present = reader.read(block.labels, f"{columns.label!r} of {piece.name}", block.first)
             complete &= present
@@ -166,11 +184,22 @@ def missing_entries(missing: int, count: int, name: str, first: int) -> InputErr
     )
 
 
-def _blocks(piece: Piece, columns: Columns) -> Iterator[RowBlock]:
-    """The blocks of a piece; targets are numbers like the features and follow them in X."""
-    if columns.label is None:
-        return piece.blocks((*columns.features, *columns.targets))
-    return piece.blocks(columns.features, (columns.label,))
+def blocks_of(
+    piece: Piece, columns: Columns, labels: Sequence[str] = (), targets: Sequence[str] = (), originals: bool = False
+) -> Iterator[RowBlock]:
+    """The blocks of a piece; targets are numbers like some of the features and follow them in X."""
+    others = () if columns.kinds is None else [name for name in columns.features if name not in columns.numbers]
+    return piece.blocks((*columns.numbers, *targets), labels, originals, cells=others)
+
+
+def features_of(block: RowBlock, columns: Columns, where: str) -> tuple[Any, Array]:
+    """The features of a block, numbers or cells, and which rows of it can be learned, (n,)."""
+    d = len(columns.numbers)
+    if columns.kinds is None:
+        return block.X[:, :d], finite_rows(block.X[:, :d])
+    found = {**block.cells, **{name: block.X[:, j] for j, name in enumerate(columns.numbers)}}
+    cells = read_cells(found, columns.kinds, {}, where)
+    return cells, np.asarray(~np.isinf(cells.numbers).any(axis=1)) if columns.gaps else cells.complete()
 
 
 def _listed(names: Sequence[str]) -> str:

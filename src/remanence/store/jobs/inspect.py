@@ -49,6 +49,8 @@ class Inspection:
             "counts": list(self.counts.values()),
             "features": summary.get("features"),
             "columns": file.notes.get("columns", summary.get("feature names", [])),
+            "kinds": file.notes.get("kinds", dict.fromkeys(file.notes.get("columns", []), "number")),
+            "missing": file.notes.get("missing", "refuse"),
             "label": file.notes.get("label"),
             "targets": file.notes.get("targets", []),
             "ignored": file.notes.get("ignored", []),

@@ -8,7 +8,7 @@ row is parsed once and hashed as it is learned. A model that keeps the keys of a
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,11 +22,10 @@ from remanence.store.jobs.learn_options import LearnOptions
 from remanence.store.jobs.session import Session, open_session
 from remanence.store.model_file import WAIT
 from remanence.tables import Dialect, Table, open_table
+from remanence.tables.encoding.kinds import check_kinds, guess_kinds
 from remanence.tables.paths import STANDARD_INPUT, local_file
 
 __all__ = ["FileCounts", "LearnJob", "LearnReport", "OnRows", "ignore_name_warnings", "learn_session"]
-
-KINDS = ("number", "ignored")  # of columns that a user may declare
 
 
 @dataclass
@@ -36,6 +35,7 @@ class LearnReport:
     files: dict[str, FileCounts] = field(default_factory=dict)
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
+    kinds: dict[str, str] = field(default_factory=dict)  # of the columns, where they are not all numbers
 
     def total(self, what: str) -> int:
         """The sum over all files of "learned", "skipped" or "dropped"."""
@@ -44,7 +44,8 @@ class LearnReport:
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON has it."""
         totals = {what: self.total(what) for what in ("learned", "skipped", "dropped")}
-        warned = {"warnings": self.warnings} if self.warnings else {}
+        warned: dict[str, Any] = {"warnings": self.warnings} if self.warnings else {}
+        warned |= {"columns": self.kinds} if self.kinds else {}
         return {**totals, **warned, "files": [{"file": name, **vars(counts)} for name, counts in self.files.items()]}
 
 
@@ -63,13 +64,7 @@ class LearnJob:
         self.session, self.options, self.drop, self.again = session, options, drop, again
         self.dialect, self.given = dialect, given
         self.report = LearnReport()
-        for name, kind in options.column_kinds.items():
-            if kind not in KINDS:
-                raise InputError(
-                    f"expected {' or '.join(KINDS)} as the kind of the column {name!r}, got {kind!r:.40}; encode other "
-                    f"columns as numbers first, or ignore them",
-                    arguments=("columns", "ignored"),
-                )
+        check_kinds(options.column_kinds)
         if not session.new:
             options.check(session.model, session.columns)
 
@@ -98,12 +93,13 @@ class LearnJob:
             columns = self._columns(table)
             if as_text:
                 columns = replace(columns, label_kind="text")
-            rules = Rules(self.drop, self.again, self.options.ledger == "rows", self.options.column_kinds)
+            rules = Rules(self.drop, self.again, self.options.ledger == "rows")
             work = LearnFile(self.session, table, columns, rules, on_rows, decided=not as_text)
             work.learn()
         finally:
             table.close()
         self.report.warnings += work.warnings
+        self.report.kinds = dict(columns.kinds or {})
         return work.counts
 
     def _columns(self, table: Table) -> Columns:
@@ -112,11 +108,37 @@ class LearnJob:
         declared = tuple(name for name, kind in options.column_kinds.items() if kind == "ignored")
         ignored = tuple(dict.fromkeys([*options.ignored, *declared]))
         if known is None:
+            table.require(options.column_kinds)
             found = Columns.from_table(table, options.label, options.targets, ignored)
-            return found if self.session.new else adopt_columns(found, self.session.model.learner, table)
+            if self.session.new:
+                return self._first_columns(table, found)
+            return adopt_columns(found, self.session.model.learner, table)
         known = known.with_ignored(ignored)
         known.check(table)
         return known
+
+    def _first_columns(self, table: Table, found: Columns) -> Columns:
+        """The columns of the first table of a new model, by kind; the model gets an encoder unless all are numbers."""
+        declared, options = self.options.column_kinds, self.options
+        guess = guess_kinds(table.sample(found.features), declared, table.path.name)
+        kinds = {name: guess.kinds.get(name, "number") for name in found.features}
+        left = tuple(name for name, kind in kinds.items() if kind == "ignored")
+        self.report.warnings += [
+            f"the column {name!r} of {table.path.name} is left out: {reason}" for name, reason in guess.reasons.items()
+        ]
+        kinds = {name: kind for name, kind in kinds.items() if kind != "ignored"}
+        if not kinds:
+            raise InputError(f"expected {table.path.name} to have columns to learn from, got only {_few(left)}")
+        found = replace(found, features=tuple(kinds), ignored=(*found.ignored, *left))
+        if all(kind == "number" for kind in kinds.values()) and not options.keeps_gaps():
+            return found
+        learner = options.with_encoder(self.session.model.learner, kinds)
+        self.session.model = replace(self.session.model, learner=learner)
+        return replace(found, kinds=kinds, gaps=options.keeps_gaps())
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:8])) + (" …" if len(names) > 8 else "")
 
 
 @contextmanager
@@ -151,10 +173,25 @@ def adopt_columns(columns: Columns, learner: Any, table: Table) -> Columns:
         columns = replace(columns, label_kind=kind_of_classes(known["classes_"], learning=True))
     if "feature_names_in_" in known:
         named = replace(columns, features=tuple(map(str, known["feature_names_in_"])))
+        named = with_kinds(named, learner)
         named.check(table)
         return named
     check_feature_count(len(columns.features), learner, table)
     return columns
+
+
+def with_kinds(columns: Columns, learner: Any) -> Columns:
+    """The columns with the kinds that an encoder of tables in the learner has fixed."""
+    encoder = vars(learner).get("features_")
+    encoding = getattr(encoder, "encoding_", None)
+    if encoder is None or encoding is None:
+        return columns
+    if encoding.widths:
+        raise InputError(
+            f"expected a model of single numbers per column, got embeddings in {list(encoding.widths)[:8]}; use it in "
+            f"Python, or start a model from files, where every entry of an embedding is a column"
+        )
+    return replace(columns, kinds=encoding.kinds, gaps=encoder.missing == "indicator")
 
 
 def check_feature_count(found: int, learner: Any, table: Table) -> None:

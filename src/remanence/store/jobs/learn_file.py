@@ -4,11 +4,9 @@ A piece whose rows were mostly learned before, in another order or among others,
 Where rows repeat by nature (few distinct ones), nothing can be told from that, and such pieces are learned.
 """
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from remanence.arrays import Array
 from remanence.errors import InputError
@@ -28,8 +26,6 @@ from remanence.tables.csv import CsvTable
 GROUP = 16  # pieces learned between two moments at which the model may be written
 SHARE = 0.5  # of a piece that may look familiar without an error
 SOME, SOME_SHARE = 10, 0.05  # rows, and share of the rows, that are worth a word if they look familiar
-COUNTED = 3  # rows from which on a column 0, 1, 2, … is taken for row numbers
-ROW_NUMBER_NAME = re.compile(r"(.*[_ .-])?(id|idx|index|nr|no|row|rownum|unnamed)([_ :.-]*\d*)", re.IGNORECASE)
 
 OnRows = Callable[[str, int], None]  # called with the name of a piece and the rows just read of it
 
@@ -50,7 +46,6 @@ class Rules:
     drop: bool = False  # leave out rows with missing entries
     again: bool = False  # learn rows that are known once more
     every_row: bool = False  # in a new model, keep the keys of all rows
-    declared: Mapping[str, str] = field(default_factory=dict)  # column: kind, as the user says
 
 
 class LearnFile:
@@ -120,8 +115,6 @@ class LearnFile:
         if not len(ahead.X):
             return ahead
         keys = ahead.keys()
-        if self.session.new and not len(self.trial.ledger):
-            self._check_row_numbers(ahead)
         done = 0
         for span in self._spans(keys, known, ended):
             part = slice(span.first, span.first + span.rows)
@@ -214,19 +207,3 @@ class LearnFile:
         self.trial = replace(self.trial, notes=notes, row_keys=self.rows)
         self.session.commit(self.trial)
         self.pending = 0
-
-    def _check_row_numbers(self, rows: Samples) -> None:
-        """Raise an InputError if a column of a first table counts its rows, unless it is declared to be a number."""
-        for j, name in enumerate(self.columns.features):
-            named = ROW_NUMBER_NAME.fullmatch(name) and name not in self.rules.declared
-            if named and _counts_rows(rows.X[:, j], rows.places):
-                raise InputError(
-                    f"expected measurements in every column of {self.name}, but {name!r} counts its rows; ignore it, "
-                    f"or declare it a number if it says something about the output",
-                    arguments=("ignored", "columns"),
-                )
-
-
-def _counts_rows(column: Any, places: Any) -> bool:
-    """Whether a column is 0, 1, 2, … or 1, 2, 3, …"""
-    return len(column) >= COUNTED and bool((column == places).all() or (column == places + 1).all())

@@ -35,6 +35,8 @@ class LearnOptions:
     ledger: str | None = None  # "rows" keeps the key of every row
     column_kinds: Mapping[str, str] = field(default_factory=dict)  # column: its kind
     readout: str | None = None  # of a classifier
+    missing: str | None = None  # "indicator" learns rows with missing features, "refuse" does not
+    text_width: int | None = None  # columns that text is hashed to
 
     def new_learner(self) -> Any:
         """An estimator that has learned nothing."""
@@ -54,6 +56,30 @@ class LearnOptions:
         learner = ContinualClassifier(method, features=features, readout=self.readout or "ridge")
         learner._check_settings()
         return learner
+
+    def keeps_gaps(self) -> bool:
+        """Whether rows with missing features are learned."""
+        if self.missing not in (None, "refuse", "indicator"):
+            raise InputError(f"expected missing refuse or indicator, got {self.missing!r:.40}", arguments=("missing",))
+        return self.missing == "indicator"
+
+    def with_encoder(self, learner: Any, kinds: Mapping[str, str]) -> Any:
+        """An estimator like this one, which has learned nothing, for columns of these kinds."""
+        from sklearn.base import clone
+
+        from remanence.tables.encoding.table_features import TableFeatures
+
+        if learner.features is not None:
+            others = [f"{name!r} ({kind})" for name, kind in kinds.items() if kind != "number"]
+            raise InputError(
+                f"expected only numbers with random features, got {', '.join(others[:8]) or 'missing entries'}; "
+                f"ignore such columns, or learn without random features",
+                arguments=("features", "ignored"),
+            )
+        settings: dict[str, Any] = {} if self.text_width is None else {"text_width": self.text_width}
+        encoder = TableFeatures(dict(kinds), missing="indicator" if self.keeps_gaps() else "refuse", **settings)
+        encoder.fingerprint()  # (checks the settings)
+        return clone(learner).set_params(features=encoder)
 
     def new_model(self) -> ModelFile:
         """A model file that has learned nothing."""
@@ -103,8 +129,15 @@ class LearnOptions:
         given: list[tuple[str, Any, Any]] = [("undo", self.undo, undo), ("ledger", self.ledger, ledger)]
         if columns is not None:
             given += [("label", self.label, columns.label), ("targets", self.targets or None, columns.targets or None)]
+            given += [("missing", self.missing, "indicator" if columns.gaps else "refuse")]
+            kinds = dict.fromkeys(columns.features, "number") | dict(columns.kinds or {})
+            kinds |= dict.fromkeys(columns.ignored, "ignored")
+            declared = {n: kind for n, kind in self.column_kinds.items() if kind != "ignored" and n in kinds}
+            given += [(f"column {n!r}", kind, kinds[n]) for n, kind in declared.items()]
         given.append(("method", self.method and self.method.lower(), type(method).__name__.lower()))
         given.append(("readout", self.readout, getattr(learner, "readout", None)))
+        if self.text_width is not None:
+            given += [("text_width", self.text_width, getattr(learner.features, "text_width", None))]
         for name, wanted, found in given:
             _check_same(name, wanted, found)
         for name, wanted in self.settings_of(method).items():

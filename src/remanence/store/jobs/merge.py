@@ -80,10 +80,12 @@ def _merged_notes(ours: ModelFile, theirs: ModelFile, path: Path) -> dict[str, A
         ("columns", mine.features, other.features),
         ("label", mine.label, other.label),
         ("targets", mine.targets, other.targets),
+        ("kinds of columns", _kinds(mine, other), _kinds(other, mine)),
+        ("rule for missing entries", mine.gaps, other.gaps),
         ("kind of label", mine.label_kind or other.label_kind, other.label_kind or mine.label_kind),
     ):
         if a != b:
-            order = " in the same order" if what == "columns" and set(a or ()) == set(b or ()) else ""
+            order = " in the same order" if what == "columns" and set(mine.features) == set(other.features) else ""
             raise InputError(
                 f"cannot merge {path}: expected the same {what}{order}, {_short(a)}, got {_short(b)}; "
                 f"both models must have learned from the same columns"
@@ -91,6 +93,12 @@ def _merged_notes(ours: ModelFile, theirs: ModelFile, path: Path) -> dict[str, A
     ignored = tuple(dict.fromkeys([*mine.ignored, *other.ignored]))
     columns = replace(mine, label_kind=mine.label_kind or other.label_kind, ignored=ignored)
     return {**theirs.notes, **ours.notes, **columns.to_notes()}
+
+
+def _kinds(columns: Columns, other: Columns) -> tuple[str, ...]:
+    """The kinds of those columns that are of another kind in the other model."""
+    mine, theirs = (dict.fromkeys(c.features, "number") | dict(c.kinds or {}) for c in (columns, other))
+    return tuple(f"{name}: {kind}" for name, kind in mine.items() if theirs.get(name) != kind)
 
 
 def _short(value: Any) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.errors import FileError, InputError
 from remanence.files import check_writable, remove_abandoned, write_atomically
-from remanence.store.jobs.columns import Columns
-from remanence.store.jobs.learn import OnRows, check_feature_count, ignore_name_warnings
+from remanence.store.jobs.columns import Columns, blocks_of, features_of
+from remanence.store.jobs.learn import OnRows, check_feature_count, ignore_name_warnings, with_kinds
 from remanence.store.jobs.session import batch_size, is_classifier, require_estimator, rows_of
 from remanence.store.model_file import ModelFile, read
 from remanence.tables import Dialect, RowBlock, Table, open_table
@@ -38,6 +38,7 @@ def resolve_columns(model: ModelFile, table: Table, others: Sequence[str] = ()) 
     if known is None:
         names = vars(model.learner).get("feature_names_in_")
         known = Columns(table.features(others) if names is None else tuple(map(str, names)))
+        known = with_kinds(known, model.learner)
         check_feature_count(len(known.features), model.learner, table)
     known.check(table, predicting=True)
     return known
@@ -152,8 +153,8 @@ def _predicted(
 ) -> Iterator[dict[str, Any]]:
     size = batch_size(learner, len(columns.features))
     for piece in table.pieces():
-        for block in piece.blocks(columns.features, originals=True):
-            complete = block.complete()
+        for block in blocks_of(piece, columns, originals=True):
+            X, complete = features_of(block, columns, piece.name)
             missing = int((~complete).sum())
             if missing and not drop:
                 raise InputError(
@@ -161,18 +162,18 @@ def _predicted(
                     f"has missing or infinite entries; drop such rows, or fill them in",
                     arguments=("drop",),
                 )
-            kept = block.only(complete) if missing else block
-            report.rows, report.dropped = report.rows + len(kept.X), report.dropped + missing
-            on_rows(piece.name, len(kept.X))
-            if len(kept.X):
-                parts = [_predictions(learner, kept.X[i : i + size], scores) for i in range(0, len(kept.X), size)]
+            kept, X = (block.only(complete), X[complete]) if missing else (block, X)
+            report.rows, report.dropped = report.rows + len(X), report.dropped + missing
+            on_rows(piece.name, len(X))
+            if len(X):
+                parts = [_predictions(learner, X[i : i + size], scores) for i in range(0, len(X), size)]
                 added = (np.concatenate(column) for column in zip(*parts, strict=True))
                 yield {**_original(kept, columns, out), **dict(zip(names, added, strict=True))}
     if not report.rows:
         raise InputError(f"expected rows without missing entries in {table.path.name}, got none")
 
 
-def _predictions(learner: Any, X: Array, scores: bool) -> list[Array]:
+def _predictions(learner: Any, X: Any, scores: bool) -> list[Array]:
     """The columns to add for some rows."""
     with ignore_name_warnings():
         if not scores:
@@ -186,7 +187,7 @@ def _original(block: RowBlock, columns: Columns, out: Path) -> dict[str, Any]:
     """The columns of the data; features of a CSV file become numbers in files of other formats."""
     assert block.original is not None
     original = dict(block.original)
-    position = {name: j for j, name in enumerate(columns.features)}
+    position = {name: j for j, name in enumerate(columns.numbers)}
     if output_format(out) == "npz" and set(position) <= set(original):
         whole = "X" if "X" not in original else "features"
         return {whole: block.X, **{n: c for n, c in original.items() if n not in position}}

@@ -137,5 +137,6 @@ def copy_for_trial(learner: Any) -> Any:
 
 def batch_size(learner: Any, features: int) -> int:
     """Rows to pass to a learner at once, so that their features take little memory compared with a wide model."""
-    width = features if learner.features is None else int(vars(learner.features).get("width", features))
+    known = vars(learner).get("features_", learner.features)
+    width = features if known is None else int(getattr(known, "width", None) or features)
     return max(256, LARGEST_BATCH // max(width, 1))

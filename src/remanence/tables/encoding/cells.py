@@ -84,7 +84,9 @@ def read_cells(columns: Mapping[str, Any], kinds: Mapping[str, str], widths: Map
     rows = len(next(iter(columns.values()))) if columns else 0
     for name, kind in kinds.items():
         try:
-            if kind in WORDS:
+            if isinstance(columns[name], np.ndarray):  # (numbers that were read as such)
+                numbers.append(columns[name][None])
+            elif kind in WORDS:
                 words.append(as_text(columns[name]))
             elif kind == "embedding":
                 numbers.append(as_vectors(columns[name], widths[name]))
