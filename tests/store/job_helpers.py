@@ -14,9 +14,9 @@ def learn_tables(model, data, options=None, drop=False, again=False):
     return job.report
 
 
-def unlearn_tables(model, data, sources=(), drop=False, trust=False, accept_loss=False):
+def unlearn_tables(model, data, sources=(), drop=False, trust=False, accept_loss=False, where=None):
     paths = expand_paths(data)
-    with unlearn_session(model, None, sources, drop, trust, accept_loss) as job:
+    with unlearn_session(model, None, sources, drop, trust, accept_loss, where=where) as job:
         for path in paths:
             job.unlearn(path)
     return job.report

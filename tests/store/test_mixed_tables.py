@@ -1,0 +1,158 @@
+"""Daily files of numbers, categories, text, dates and gaps: what the jobs learn is one fit of everything."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import OneHotEncoder
+
+import remanence as rm
+from remanence.store import read
+from remanence.store.jobs.evaluate import evaluate_tables
+from remanence.store.jobs.inspect import inspect_file
+from remanence.store.jobs.learn_options import LearnOptions
+from remanence.store.jobs.merge import merge_files
+from remanence.store.jobs.predict import predict_table
+
+from .job_helpers import learn_tables, unlearn_tables
+
+WORDS = ["red", "blue", "large", "small", "old", "new", "cheap", "dear", "broken"]
+CITIES = ["Rome", "Oslo", "Lima", "Bonn", "Cairo", "Quito", "Perth"]
+OPTIONS = LearnOptions(targets=("paid",), ignored=("customer",), missing="indicator", text_width=16)
+
+
+def day(k, rows=60):
+    rng = np.random.default_rng(k)
+    table = pd.DataFrame(
+        {
+            "id": range(rows),
+            "customer": rng.integers(0, 12, rows),
+            "price": rng.normal(size=rows) * 10.0 ** rng.integers(-2, 3, rows),
+            "city": rng.choice(CITIES[: 2 + k // 2], rows),
+            "member": rng.choice(["yes", "no"], rows),
+            "note": [" ".join(rng.choice(WORDS, 5)) for _ in range(rows)],
+            "ordered": pd.Timestamp("2024-01-01") + pd.to_timedelta(k * 86400 + rng.integers(0, 86400, rows), "s"),
+        }
+    )
+    for name in ("price", "city", "note"):
+        table.loc[rng.random(rows) < 0.08, name] = None
+    return table.assign(paid=rng.normal(size=rows))
+
+
+def encoded(table):
+    """The numbers of a whole table, by encoders of scikit-learn and by pandas."""
+    t, gaps = table["ordered"], table[["price", "city", "note"]].isna().astype(float)
+    season = 2 * np.pi * (t.dt.day_of_year - 1) / 365.2425
+    hour = 2 * np.pi * (t - t.dt.normalize()).dt.total_seconds() / 86400
+    year = (t - pd.Timestamp("2000-01-01")).dt.total_seconds() / 86400 / 365.2425
+    cities = OneHotEncoder(sparse_output=False).fit_transform(table[["city"]].fillna(""))
+    named = np.sort(table["city"].fillna("").unique()) != ""
+    return np.column_stack(
+        [
+            table["price"].fillna(0),
+            table["member"] == "yes",
+            HashingVectorizer(n_features=16).transform(table["note"].fillna("")).toarray(),
+            cities[:, named],
+            gaps,
+            year,
+            np.sin(season),
+            np.cos(season),
+            OneHotEncoder(categories=[list(range(7))], sparse_output=False).fit_transform(t.dt.day_of_week.to_frame()),
+            np.sin(hour),
+            1 - np.cos(hour),
+        ]
+    )
+
+
+def joint(table):
+    X = encoded(table)
+    return Ridge(1.0).fit(X, table["paid"]).predict(X)
+
+
+def answers(model, table, folder):
+    table.to_parquet(folder / "all.parquet")
+    predict_table(model, folder / "all.parquet", folder / "out.parquet", overwrite=True)
+    return pd.read_parquet(folder / "out.parquet")["predicted"].to_numpy()
+
+
+@pytest.fixture
+def days(tmp_path):
+    tables = [day(k) for k in range(10)]
+    for k, table in enumerate(tables):
+        if k % 3 == 1:
+            table.to_parquet(tmp_path / f"day{k}.parquet")
+        else:
+            table.to_csv(tmp_path / f"day{k}.csv", index=False)
+    return tables, sorted(tmp_path.glob("day*"), key=lambda path: path.name)
+
+
+def test_ten_daily_files_are_one_fit_through_the_encoders_of_scikit_learn(tmp_path, days):
+    tables, paths = days
+    everything = pd.concat(tables, ignore_index=True)
+    model = tmp_path / "m"
+    for path in paths:
+        assert learn_tables(model, [path], OPTIONS).total("learned") == 60
+    np.testing.assert_allclose(answers(model, everything, tmp_path), joint(everything), atol=1e-9)
+    notes = read(model).notes
+    assert notes["kinds"] == {
+        "price": "number", "city": "category", "member": "truth", "note": "text", "ordered": "date"
+    }  # fmt: skip
+    assert set(notes["ignored"]) == {"customer", "id"} and inspect_file(model).holds
+    everything.to_csv(tmp_path / "again.csv", index=False)  # every piece is known, whatever file it is in
+    assert learn_tables(model, [tmp_path / "again.csv"]).total("skipped") == 600
+
+    for path in paths:
+        unlearn_tables(model, [path], where={"customer": "7"})
+    left = everything[everything["customer"] != 7].reset_index(drop=True)
+    np.testing.assert_allclose(answers(model, left, tmp_path), joint(left), atol=1e-9)
+    assert evaluate_tables(model, paths).rows == 600
+
+
+def test_two_sites_with_different_categories_are_merged(tmp_path, days):
+    tables, paths = days
+    learn_tables(tmp_path / "a", paths[:4], OPTIONS)
+    learn_tables(tmp_path / "b", paths[4:], OPTIONS)
+    merge_files([tmp_path / "b", tmp_path / "a"], tmp_path / "both")
+    everything = pd.concat(tables, ignore_index=True)
+    np.testing.assert_allclose(answers(tmp_path / "both", everything, tmp_path), joint(everything), atol=1e-9)
+    frame = rm.load(tmp_path / "both").predict(everything)  # the same in Python, on the DataFrame itself
+    np.testing.assert_allclose(frame, joint(everything), atol=1e-9)
+
+
+def test_sites_that_took_a_column_for_different_things_say_so(tmp_path):
+    for name, cells in (("a", "x y"), ("b", "1 2")):
+        (tmp_path / f"{name}.csv").write_text("code,n,t\n" + "".join(f"{c},1,2\n" for c in cells.split()))
+        learn_tables(tmp_path / name, [tmp_path / f"{name}.csv"], LearnOptions(targets=("t",)))
+    with pytest.raises(rm.InputError, match=r"code: category.*code: number"):
+        merge_files([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
+
+
+def test_kinds_are_declared_kept_and_not_changed_silently(tmp_path):
+    (tmp_path / "t.csv").write_text("zip,n,t\n1,1,2\n2,2,1\n1,5,2\n")
+    declared = LearnOptions(targets=("t",), column_kinds={"zip": "category"})
+    report = learn_tables(tmp_path / "m", [tmp_path / "t.csv"], declared)
+    assert report.kinds == {"zip": "category", "n": "number"}
+    assert json.loads(json.dumps(report.to_dict()))["columns"] == report.kinds
+    with pytest.raises(rm.InputError, match="column 'zip'"):
+        learn_tables(tmp_path / "m", [tmp_path / "t.csv"], LearnOptions(column_kinds={"zip": "number"}))
+    (tmp_path / "u.csv").write_text("zip,n,t\n3,x,2\n4,7,1\n")
+    before = (tmp_path / "m").read_bytes()
+    with pytest.raises(rm.InputError, match=r"'n'.*'x'"):
+        learn_tables(tmp_path / "m", [tmp_path / "u.csv"])
+    assert (tmp_path / "m").read_bytes() == before
+
+
+def test_all_bad_columns_are_named_at_once(tmp_path):
+    rows = "".join(f"{i},{i},2024-01-0{i},true,1\n" for i in range(1, 8))
+    (tmp_path / "t.csv").write_text("a,b,c,d,t\n" + rows)
+    learn_tables(tmp_path / "m", [tmp_path / "t.csv"], LearnOptions(targets=("t",)))
+    (tmp_path / "u.csv").write_text("a,b,c,d,t\n1,2,soon,maybe,1\n")
+    with pytest.raises(rm.InputError, match=r"'c' \(date\).*'d' \(truth\)"):
+        learn_tables(tmp_path / "m", [tmp_path / "u.csv"])
+    (tmp_path / "v.csv").write_text("a,b,t\n1,2,1\n2,3,1\nx,?,1\n")
+    with pytest.raises(rm.InputError, match=r"'a'.*'x' in row 3.*'b'.*'\?' in row 3"):
+        learn_tables(tmp_path / "n", [tmp_path / "v.csv"], LearnOptions(targets=("t",)))
+    assert not (tmp_path / "n").exists()
