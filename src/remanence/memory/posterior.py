@@ -196,15 +196,18 @@ class Posterior:
 
     # The prior
 
-    def prior_weights(self, schedule: WeightSchedule, ridge: float | None, data: Root) -> float | Array:
-        """The weight of the prior after all rows, `data`: one number, or one per feature where they are scaled.
+    def prior_weights(
+        self, schedule: WeightSchedule, ridge: float | None, data: Root, count: int | None = None
+    ) -> float | Array:
+        """The weight of the prior after `count` rows (all), `data`: a number, or one per feature where they are scaled.
 
         A feature of deviation s and weight w is one of deviation 1 and weight sw, so that its prior weighs ridge·s².
         """
+        count = self.count if count is None else count
         if not self.scaled:
-            return self.prior_weight(schedule, ridge, self.count, data)
+            return self.prior_weight(schedule, ridge, count, data)
         ridge = float(self.ridge if ridge is None else ridge)
-        return max(ridge * schedule.prior_decay(self.count), schedule.floor) * column_variances(data)
+        return max(ridge * schedule.prior_decay(count), schedule.floor) * column_variances(data)
 
     def prior_weight(self, schedule: WeightSchedule, ridge: float | None, count: int, data: Root) -> float:
         """The weight of the prior after `count` rows: it decays as they do, down to a floor; `ridge` where "auto"."""

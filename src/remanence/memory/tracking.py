@@ -7,8 +7,12 @@ One row: rotating [√g xᵀ, √g yᵀ] into [R z] row by row leaves √g α be
 
 A block: with B the part of Qᵀ that maps the new rows onto what is left, Qᵀ[0; I] = [·; B], and B = Q'L, L lower
 triangular, the errors are those of the rows one after the other:  e = diag(L)⁻¹ Q'ᵀ r,  r what is left of Y       (T3)
+
+A prior that is another one at every row: its rows diag(δ) are rotated into a copy of [R z], then x with g = 0, which
+leaves e behind (T1) without a solution for the weights. Of the copy only e is kept.                                (T4)
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -32,10 +36,16 @@ def _geqrf(dtype: str) -> Any:
     return get_lapack_funcs(("geqrf",), dtype=np.dtype(dtype))[0]
 
 
+def is_narrow(weights: Array) -> bool:
+    """Whether the compiled loop over rows is the fastest way."""
+    features, outputs = weights.shape
+    return bool(features <= NARROW and outputs <= 32)
+
+
 def rows_per_call(weights: Array, forget: float) -> int:
     """Rows per call of `fold`: many for the compiled loop, blocks otherwise, never so many that they decay to zero."""
-    features, outputs = weights.shape
-    rows = 1024 if features <= NARROW and outputs <= 32 else 48 if features < 512 else 96 if features < 1024 else 128
+    features = len(weights)
+    rows = 1024 if is_narrow(weights) else 48 if features < 512 else 96 if features < 1024 else 128
     return rows if forget >= 1 else max(1, min(rows, int(-60.0 / np.log(forget))))
 
 
@@ -55,7 +65,7 @@ class Tracker:
         n, decay = len(X), min(self.forget, 1.0)
         weights = np.exp(-np.log(self.forget) * (np.arange(1.0, n + 1) - (n if decay < 1 else 0))) * gain
         self.square = self.square * decay**n + float(weights @ np.einsum("ij,ij->i", X, X, dtype=np.float64))
-        if X.shape[1] <= NARROW and Y.shape[1] <= 32:
+        if is_narrow(self.root.target):
             self.root, errors = _fold_rows(self.root, X, Y, np.ones(n) if decay < 1 else weights, decay)
             return errors
         if weights.min() < 1e-250:  # rows that weigh nothing leave the model as it is
@@ -95,6 +105,37 @@ def _fold_rows(root: Root, X: Array, Y: Array, weights: Array, decay: float) -> 
     factor, target, rest = np.ascontiguousarray(root.factor), np.ascontiguousarray(root.target), root.rest.copy()
     rotate_rows(factor, target, rest, rows, targets, given, decays, errors)
     return Root(np.asfortranarray(factor), np.asfortranarray(target), rest), errors[:n]
+
+
+def errors_beside_priors(
+    data: Root, X: Array, Y: Array, weights: Array, decay: float, start: Array, prior: Callable[[int, Root], Array]
+) -> Array:
+    """The error of every row before it was folded into the data, beside a prior of its own: prior(i, data) is δ (T4).
+
+    Row i weighs weights[i], and decays everything before it by `decay`; `data` is not written to.
+    """
+    (n, d), c, dtype = X.shape, Y.shape[1], data.dtype
+    root = Root(data.factor.copy(order="C"), data.target.copy(order="C"), data.rest.copy(), lost=data.lost)
+    errors, one = np.empty((n, c), dtype), np.zeros((2, c), dtype)
+    even = d + 2 - d % 2  # the prior's rows, x, and an empty one where that makes them even
+    rows, targets, left = np.empty((even, d), dtype), np.empty((even, c), dtype), np.empty((even, c), dtype)
+    given, kept = (np.arange(even) < d).astype(dtype), np.ones(even, dtype)
+    weight, fades = np.zeros(2, dtype), np.array([np.sqrt(decay), 1], dtype)
+    for i in range(n):
+        diagonal = prior(i, root)
+        rows[:], targets[:] = 0, 0
+        np.fill_diagonal(rows[:d], diagonal)
+        targets[:d] = diagonal[:, None] * start
+        rows[d], targets[d] = X[i], Y[i]
+        joint = root.factor.copy(), root.target.copy(), np.zeros(c)
+        rotate_rows(*joint, rows, targets, given, kept, left)
+        errors[i] = left[d]  # (T4)
+        pair, own = np.zeros((2, d), dtype), np.zeros((2, c), dtype)
+        pair[0], own[0], weight[0] = X[i], Y[i], weights[i]
+        rotate_rows(root.factor, root.target, root.rest, pair, own, weight, fades, one)
+        if decay < 1 and i % 256 == 255:
+            root.flush_tiny()
+    return errors
 
 
 def _fold_block(root: Root, X: Array, Y: Array, scale: Array) -> tuple[Root, Array]:

@@ -12,7 +12,8 @@ import numpy as np
 from remanence.arrays import Array, squared_sum
 from remanence.memory.forgetting import WeightSchedule
 from remanence.memory.posterior import NARROW, Cache, Posterior
-from remanence.memory.root import take_outputs
+from remanence.memory.root import Root, prior_diagonal, take_outputs
+from remanence.memory.tracking import errors_beside_priors, is_narrow
 from remanence.memory.variances import column_variances
 from remanence.methods.precision import precision_loss, usual_energy, warn_of_large_rows
 from remanence.methods.ridge_choice import best_ridge
@@ -58,11 +59,26 @@ class RLSState(Posterior):
         if self.is_recursive(schedule):
             self._check_before_folding(schedule, X, Y)
             return Posterior.tracked(self, schedule, X, Y, donate)
-        state, errors = self, np.empty_like(Y)
-        for i in range(len(X)):  # the prior is another one at every row: a fit per row
-            errors[i] = Y[i] - X[i] @ state.weights(schedule)
-            state = state.learned(schedule, X[i : i + 1], Y[i : i + 1])
-        return state, errors
+        if not is_narrow(self.start):
+            state, errors = self, np.empty_like(Y)
+            for i in range(len(X)):  # the prior is another one at every row: a fit per row
+                errors[i] = Y[i] - X[i] @ state.weights(schedule)
+                state = state.learned(schedule, X[i : i + 1], Y[i : i + 1])
+            return state, errors
+
+        def prior(i: int, data: Root) -> Array:
+            ridge = self._chosen_ridge(schedule, data, self.count + i) if self.ridge == "auto" else float(self.ridge)
+            weight = self.prior_weights(schedule, ridge, data, self.count + i)
+            return prior_diagonal(weight, len(self.start), self.unpenalized, data.rounding_floor(), data.dtype)
+
+        self._check_before_folding(schedule, X, Y)
+        weights, decay = np.ones(len(X)), min(schedule.forget, 1.0)
+        if schedule.forget > 1:
+            weights[:] = schedule.rows(self.count, len(X))[0]
+        start = self.start.astype(self.data.dtype, copy=False)
+        errors = errors_beside_priors(self.all_rows(schedule), X, Y, weights, decay, start, prior)
+        check_result(errors)
+        return self.folded(schedule, X, Y, donate), errors
 
     def weights(self, schedule: WeightSchedule) -> Array:
         """The weights (d, c); do not write to them."""
@@ -76,11 +92,13 @@ class RLSState(Posterior):
         if self.ridge != "auto":
             return float(self.ridge)
         if self.cache.ridge is None:
-            rows = schedule.effective_count(self.count)
-            data = self.all_rows(schedule)
-            scales = np.sqrt(column_variances(data)) if self.scaled else None
-            self.cache.ridge = best_ridge(data, self.start, self.unpenalized, rows, scales)
+            self.cache.ridge = self._chosen_ridge(schedule, self.all_rows(schedule), self.count)
         return float(self.cache.ridge)
+
+    def _chosen_ridge(self, schedule: WeightSchedule, data: Root, count: int) -> float:
+        """The ridge that "auto" is after `count` rows, `data`."""
+        scales = np.sqrt(column_variances(data)) if self.scaled else None
+        return best_ridge(data, self.start, self.unpenalized, schedule.effective_count(count), scales)
 
     def folded_state(self, schedule: WeightSchedule) -> "RLSState":
         """Without pending rows."""

@@ -36,7 +36,8 @@ def rotate_rows(
     """Fold rows one by one into R (d, d), z (d, c), all row-major, in place; X and Y are used up (T2).
 
     Two rows travel together through R, the second one step behind the first: half the traffic. An odd last row
-    needs a companion that weighs nothing: n is even.
+    needs a companion that weighs nothing: n is even. Where nothing fades, rows of R before the first entries that are
+    not zero stay as they are, so that a diagonal costs a third of as many full rows.
     """
     cdef int kind = real_type(R)
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], c = Y.shape[1]
@@ -65,7 +66,7 @@ cdef void _rotate(
     floating *R, floating *z, double *rest, floating *X, floating *Y, const floating *weights, const floating *fades,
     floating *errors, Py_ssize_t n, Py_ssize_t d, Py_ssize_t c,
 ) noexcept nogil:
-    cdef Py_ssize_t i, k, j
+    cdef Py_ssize_t i, k, j, start
     cdef floating *x
     cdef floating *y
     cdef floating *u
@@ -76,8 +77,11 @@ cdef void _rotate(
     for i in range(0, n, 2):
         x, y, u, v = X + i * d, Y + i * c, X + (i + 1) * d, Y + (i + 1) * c
         g, h, p, q = weights[i], weights[i + 1], fades[i], fades[i + 1]
-        first, second = 1, 1  # the products of the cosines
-        for k in range(d):
+        first, second, start = 1, 1, 0  # the products of the cosines
+        if p == 1 and q == 1:
+            while start < d and x[start] == 0 and u[start] == 0:
+                start += 1
+        for k in range(start, d):
             r = _rotation(R[k * d + k], x[k], g, p, a)
             r = _rotation(r, u[k], h, q, b)
             R[k * d + k] = r
