@@ -17,6 +17,7 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.input_checks import as_input_error, check_container
 from remanence.estimators.linear_predictor import LinearPredictor
+from remanence.estimators.rows.columns import TRY, NamedTable, are_dicts, table_of
 from remanence.estimators.settings import (
     changed_clone,
     check_bool,
@@ -34,6 +35,8 @@ LARGEST_REPEAT = 1 << 25  # numbers that samples repeated by their weights may t
 
 class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn estimator around a linear method; not for use by itself."""
+
+    grow_features: bool
 
     # Settings: a method and an encoder are frozen values, so `method__ridge` and `features__width` replace them
 
@@ -68,6 +71,12 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
         check_method(self.method)
         check_bool(self.fit_intercept, "fit_intercept")
         check_encoder(self.features)
+        check_bool(self.grow_features, "grow_features")
+        if self.grow_features and self.features is not None:
+            raise InputError(
+                "expected grow_features=False with `features`, which are fitted to the columns they know, got True; "
+                "rm.TableFeatures grows by itself"
+            )
         self._dtype()
         self._scaled()
 
@@ -79,6 +88,11 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
             return self.features_.read(X)
         if not reset and self._familiar(X):
             return np.asarray(X)
+        if self._by_name(X):
+            table = self._table(X)
+            if reset:
+                self._set_columns(table)
+            return table.arranged(getattr(self, "feature_names_in_", None), self.n_features_in_, self.grow_features)
         check_container(X, sparse=True)
         try:
             rows = as_input_error(validate_data, self, X, reset=reset, accept_sparse="csr", **self._wanted())
@@ -90,6 +104,64 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
                 f"{refusal}; `features` receives rows of numbers here: where the encoder takes text or dates, "
                 f"transform them first and learn the result"
             ) from None
+
+    # Columns that come and go
+
+    def _by_name(self, X: Any) -> bool:
+        """Whether columns are identified by our own rules, which let them come and go."""
+        return self.features is None and (self.grow_features or are_dicts(X) or isinstance(X, NamedTable))
+
+    def _table(self, X: Any) -> NamedTable:
+        return X if isinstance(X, NamedTable) else table_of(X, self._dtype(), self.grow_features)
+
+    def _set_columns(self, table: NamedTable) -> None:
+        self.n_features_in_ = table.shape[1]
+        if table.names is not None:
+            self.feature_names_in_ = np.array(table.names, dtype=object)
+
+    def _grow(self, X: Any, fresh: bool) -> Any:
+        if fresh or not self._by_name(X):
+            return super()._grow(X, fresh)
+        table, known = self._table(X), getattr(self, "feature_names_in_", None)
+        if self.grow_features and known is not None and (new := table.new_names(known)):
+            self._add_columns(len(new))
+            self.feature_names_in_ = np.array([*known, *new], dtype=object)
+        elif self.grow_features and known is None and table.names is None and table.shape[1] > self.n_features_in_:
+            self._add_columns(table.shape[1] - self.n_features_in_)
+        return table
+
+    def _met(self, X: Any) -> Any:
+        if not self._by_name(X):
+            return super()._met(X)
+        table = self._table(X)
+        table.check_learned(getattr(self, "feature_names_in_", None), self.n_features_in_)
+        return table
+
+    def _add_columns(self, count: int) -> None:
+        """Let the memory grow by columns that have been 0 so far."""
+        self._take_features(np.append(np.arange(self.n_features_in_), np.full(count, -1)))
+        self.n_features_in_ += count
+
+    def _with_features_of(self, other: Any) -> Any:
+        if self.features is not None:
+            return super()._with_features_of(other)
+        mine, theirs = (getattr(e, "feature_names_in_", None) for e in (self, other))
+        if (mine is None) != (theirs is None):
+            raise InputError("expected two models with names of columns or two without, got one with and one without")
+        if mine is None or theirs is None:  # columns counted from the left
+            for model, count in ((self, other.n_features_in_), (other, self.n_features_in_)):
+                if count > model.n_features_in_:
+                    model._add_columns(count - model.n_features_in_)
+            return other
+        place = {name: j for j, name in enumerate(theirs.tolist())}
+        new = [name for name in theirs.tolist() if name not in set(mine.tolist())]
+        if new:
+            self._add_columns(len(new))
+            self.feature_names_in_ = np.array([*mine, *new], dtype=object)
+        sources = np.array([place.get(name, -1) for name in self.feature_names_in_.tolist()])
+        if not np.array_equal(sources, np.arange(len(theirs))):
+            other._take_features(sources)
+        return other
 
     def _familiar(self, X: Any) -> bool:
         """Whether X has the type, dtype and width of the rows learned before, so that a full check is not needed."""
@@ -128,9 +200,7 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
         if isinstance(method, SoftMethod):
             if weights is not None:  # weighted rows are new numbers: they are checked again
                 return method.update(state, weighted(design, weights), weighted(targets, weights), donate=own)
-            if self.fit_intercept and not isinstance(
-                design, SparseRows
-            ):  # rows of our own making, checked already, not the caller's
+            if self.fit_intercept and isinstance(design, np.ndarray):  # checked already, and not the caller's
                 return method.absorb(state, design, np.array(targets, order="F"), donate=own)
             return method.update(state, design, targets, donate=own)
         if weights is None:
@@ -226,10 +296,19 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
         if type(other) is not type(self):
             raise InputError(f"expected another {type(self).__name__} to merge, got {type(other).__name__}")
         other = other._now()
-        mine, theirs = ([e.n_features_in_, e.fit_intercept, e.dtype, e.scale, e._method()] for e in (self, other))
+        mine, theirs = (
+            [None if self.grow_features else e.n_features_in_, e.fit_intercept, e.dtype, e.scale, e._method()]
+            for e in (self, other)
+        )
         if mine != theirs:
             raise InputError(
                 f"expected a model with the same features, intercept, precision, scale and method {mine}, got {theirs}"
+            )
+        names = [set(getattr(e, "feature_names_in_", ())) for e in (self, other)]
+        if all(names) and names[0] != names[1] and not self.grow_features and self.features is None:
+            raise InputError(
+                f"expected a model with the same columns, got one that differs in "
+                f"{', '.join(sorted(map(str, names[0] ^ names[1]))[:10])}; {TRY}"
             )
         ours, others = (getattr(e, "features_fingerprint_", None) for e in (self, other))
         if ours != others:

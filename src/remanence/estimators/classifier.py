@@ -63,6 +63,9 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         `calibration_`. It changes no score, and makes learning slower, for small blocks up to several times; without
         it `predict_proba` is a softmax of usual temperature.
     dtype : "float64" or "float32"
+    grow_features : bool
+        Let columns come and go: one that is new in later rows was 0 in all rows before, which is exact, and one that
+        is absent is 0. Columns of tables and of dictionaries are known by name, others counted from the left.
 
     Examples
     --------
@@ -95,6 +98,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         prior: str = "seen",
         calibrate: bool = True,
         dtype: str = "float64",
+        grow_features: bool = False,
     ) -> None:
         self.method = method
         self.fit_intercept = fit_intercept
@@ -105,6 +109,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         self.prior = prior
         self.calibrate = calibrate
         self.dtype = dtype
+        self.grow_features = grow_features
 
     # Learning
 
@@ -113,7 +118,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array or sparse matrix (n, d)
+        X : array, sparse matrix, table or list of dictionaries (n, d)
         y : array (n,)
             Labels: integers, booleans or text.
         sample_weight : array (n,), optional
@@ -129,7 +134,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array or sparse matrix (n, d)
+        X : array, sparse matrix, table or list of dictionaries (n, d)
         y : array (n,)
         classes : array, optional
             Labels that become classes before their first row. Never needed; labels outside of it are accepted.

@@ -12,9 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from remanence.arrays import Array
-from remanence.errors import InputError
 from remanence.estimators.one_value import OneValue
-from remanence.methods import RLS
 
 
 class GrowingFeatures(ABC):
@@ -115,17 +113,11 @@ class GrowsFeatures(OneValue):
 
     def _take_features(self, places: Array) -> None:
         """Take the features at these places of the memory; -1 stands for one that was 0 in all rows."""
-        method, first, d = self._method(), int(self.fit_intercept), self.features_.width
-        if isinstance(method, RLS):
-            moved = np.where(places >= 0, places + first, -1)
-            self.state_ = method.with_columns(self.state_, np.concatenate([np.arange(first), moved]))
-        elif hasattr(method, "with_features") and np.array_equal(places, _behind(d, max(d, len(places)))):
-            self.state_ = method.with_features(self.state_, len(places) + first)
-        else:
-            raise InputError(
-                f"expected a method whose features can grow, such as RLS, for values that were not there at first, got "
-                f"{method}; use RLS, or declare columns with such values as text"
-            )
+        method, first = self._method(), int(self.fit_intercept)
+        moved = np.concatenate([np.arange(first), np.where(places >= 0, places + first, -1)])
+        self.state_ = method.with_columns(self.state_, moved)
+        if "_earlier" in self.__dict__:
+            self.__dict__["_earlier"] = None  # a readout of the features as they were
         if first:
             self.offset_ = np.where(places >= 0, self.offset_[places], 0).astype(self.offset_.dtype)
 

@@ -38,6 +38,9 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
         "standard" penalizes the coefficients of standardized columns: the model is that of a StandardScaler fitted on
         everything learned so far in front of the same ridge, whatever the cuts. Coefficients are those of the columns
         as they come. Needs RLS and an intercept.
+    grow_features : bool
+        Let columns come and go: one that is new in later rows was 0 in all rows before, which is exact, and one that
+        is absent is 0. Columns of tables and of dictionaries are known by name, others counted from the left.
 
     Examples
     --------
@@ -63,6 +66,7 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
         dtype: str = "float64",
         intervals: Any = "auto",
         scale: str | None = None,
+        grow_features: bool = False,
     ) -> None:
         self.method = method
         self.fit_intercept = fit_intercept
@@ -70,6 +74,7 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
         self.dtype = dtype
         self.intervals = intervals
         self.scale = scale
+        self.grow_features = grow_features
 
     # Learning
 
@@ -78,7 +83,7 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
 
         Parameters
         ----------
-        X : array or sparse matrix (n, d)
+        X : array, sparse matrix, table or list of dictionaries (n, d)
         y : array (n,) or (n, outputs)
         sample_weight : array (n,), optional
 
@@ -93,7 +98,7 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
 
         Parameters
         ----------
-        X : array or sparse matrix (n, d)
+        X : array, sparse matrix, table or list of dictionaries (n, d)
         y : array (n,) or (n, outputs)
         sample_weight : array (n,), optional
 

@@ -203,6 +203,7 @@ SETTINGS = {
     "features": "features",
     "scale": "setting",
     "dtype": "dtype",
+    "grow_features": "bool",
 }
 
 ESTIMATOR_RECORDS = {
@@ -236,7 +237,7 @@ ESTIMATOR_RECORDS = {
         from_parts=_continual_from_parts,
         learned=CONTINUAL | {"classes_": "labels c", "class_count_": "c any"},
         optional=BESIDES | {"assessment_": "Assessment", "_budget": "Budget"},
-        defaults={"readout": "ridge", "scale": None, "calibrate": True},
+        defaults={"readout": "ridge", "scale": None, "calibrate": True, "grow_features": False},
         check=_continual_check,
         is_root=True,
     ),
@@ -247,7 +248,7 @@ ESTIMATOR_RECORDS = {
         from_parts=_continual_from_parts,
         learned=CONTINUAL | {"_flat": "bool"},
         optional=BESIDES | {"errors_": "PastErrors * c"},
-        defaults={"intervals": "auto", "scale": None},
+        defaults={"intervals": "auto", "scale": None, "grow_features": False},
         check=_continual_check,
         is_root=True,
     ),
