@@ -32,7 +32,7 @@ ROWS = {
     "complex": (X + 1j, "Complex data not supported"),
     "dates": (pandas.DataFrame({"a": range(12), "when": datetime(2020, 1, 1)}), "expected|convert|DType|float"),
     "large integers": ([[10**400, 1, 2]] * 12, "too large|too many"),
-    "dicts": ([{"a": 1}] * 12, "number"),
+    "dicts": ([{"a": "b"}] * 12, "number"),
     "text": ([["a", "b", "c"]] * 12, "could not convert"),
 }
 

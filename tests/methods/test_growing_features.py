@@ -79,5 +79,5 @@ def test_what_cannot_be_moved_is_refused():
     method = rm.RLS()
     with pytest.raises(rm.InputError, match="not penalized"):
         method.without_features(method.init(3, 1, free=1), [0])
-    with pytest.raises(rm.InputError, match="grown or moved"):
+    with pytest.raises(rm.InputError, match="features can grow"):
         rm.ICL().with_columns(rm.ICL().init(3, 1), np.array([0, 1, 2, -1]))

@@ -81,7 +81,7 @@ class Method(ABC, Generic[State]):
     def with_columns(self, state: State, sources: Array) -> State:
         """The state whose feature j is feature sources[j], or where that is -1 one that was zero in all rows so far."""
         raise InputError(
-            f"expected a method whose features can be grown or moved, RLS, LowRankRLS or LMS, got {type(self).__name__}"
+            f"expected a method whose features can grow, RLS, LowRankRLS or LMS, got {type(self).__name__}"
         )
 
     def template(self, state: State) -> Array:
