@@ -98,6 +98,7 @@ LISTED = {
     "RLS, corrected": corrected,
     "RLS, auto": lambda: taught(rm.RLS("auto")),
     "RLS, forget": lambda: taught(rm.RLS(0.5, 0.9)),
+    "RLS, loo": lambda: taught(rm.RLS("loo")),
     "RLS, forget auto": lambda: taught(rm.RLS(0.5, "auto")),
     "RLS, exact": constrained,
     "RLS, float32": lambda: in_float32(rm.RLS()),

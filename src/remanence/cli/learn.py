@@ -40,7 +40,11 @@ def learn(
         str | None, typer.Option(help="Learning method: rls, lms, … (see remanence methods).", show_default="rls")
     ] = None,
     ridge: Annotated[
-        str | None, typer.Option(help="Ridge penalty: a number, or auto to choose it by evidence.", show_default="1.0")
+        str | None,
+        typer.Option(
+            help="Ridge penalty: a number, auto to choose it from all rows, or loo (leave-one-out on the first rows).",
+            show_default="1.0",
+        ),
     ] = None,
     forget: Annotated[
         float | None,

@@ -28,6 +28,7 @@ from remanence.methods.banks.rls_bank import BANK, BankState, ask
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.live.generic import Live
 from remanence.methods.precision import check_loss
+from remanence.methods.ridge.left_out_errors import LOO, chosen
 from remanence.methods.rls_exact import ExactState
 from remanence.methods.rls_state import RLSState
 from remanence.validation import (
@@ -63,9 +64,14 @@ class RLS(SoftMethod[Learned]):
 
     Parameters
     ----------
-    ridge : float or "auto", default=1.0
+    ridge : float, "auto", "loo" or "loo-accuracy", default=1.0
         λ: the weight of ‖W − start‖² beside the squared errors. "auto" chooses the one with which
         new rows should be predicted best (generalized cross-validation, with a guard), from all rows, when asked.
+        "loo" chooses by leave-one-out while the rows are at hand: the smallest squared error of the rows of a block,
+        each without itself, in the fit of all rows so far; "loo-accuracy" the most rows whose largest output is the
+        right one. The first block of two rows or more decides, and later only a block of as many rows as were learned
+        before; others keep the choice, as do `remove` and `merge` (that of the state with more rows). Until then, and
+        for rows one by one, it is 1. So it depends on how rows are cut, which "auto" does not. Needs forget=1.
     forget : float or "auto", default=1.0
         β: 1 gives all samples the same weight; below 1 the weight of old ones decays; above 1 they weigh more than new
         ones; 0 requires that every sample is met exactly, and contradicting ones raise InputError.
@@ -95,7 +101,7 @@ class RLS(SoftMethod[Learned]):
     Technometrics; MacKay (1992), "Bayesian interpolation", Neural Computation: the evidence.
     """
 
-    ridge: float | Literal["auto"] = 1.0
+    ridge: float | Literal["auto", "loo", "loo-accuracy"] = 1.0
     forget: float | Literal["auto"] = 1.0
     floor: float = 0.0
 
@@ -105,7 +111,7 @@ class RLS(SoftMethod[Learned]):
 
     def __post_init__(self) -> None:
         hint = 'a small positive number, "auto", or forget=0 for exact constraints'
-        if not (isinstance(self.ridge, str) and self.ridge == "auto"):
+        if not (isinstance(self.ridge, str) and self.ridge in ("auto", *LOO)):
             object.__setattr__(self, "ridge", check_number(self.ridge, "ridge", hint=hint))
         hint = '1 keeps everything, 0.99 fades, 0 is exact constraints, "auto" chooses'
         if not (isinstance(self.forget, str) and self.forget == "auto"):
@@ -114,6 +120,10 @@ class RLS(SoftMethod[Learned]):
             raise InputError(
                 f'expected a number as ridge and floor=0 with forget="auto", got ridge={self.ridge!r} and '
                 f"floor={self.floor!r}"
+            )
+        if self.ridge in LOO and self.forget != 1:
+            raise InputError(
+                f"expected forget=1 with ridge={self.ridge!r}, got forget={self.forget!r}; use another ridge"
             )
         hint = "0 lets all of the prior fade with the samples"
         object.__setattr__(self, "floor", check_number(self.floor, "floor", closed=True, hint=hint))
@@ -138,21 +148,26 @@ class RLS(SoftMethod[Learned]):
         hint = "use LowRankRLS, whose memory grows with features times rank, or fewer features"
         check_memory(2 * features**2 * start.dtype.itemsize, f"RLS of {features} features", hint)
         data = roots.empty(features, outputs, dtype)
-        return RLSState.from_data(self._schedule, data, start, 0, self.ridge, free)
+        ridge = 1.0 if self.ridge in LOO else cast(float | Literal["auto"], self.ridge)
+        return RLSState.from_data(self._schedule, data, start, 0, ridge, free)
 
     @quiet
     def update(self, state: Learned, X: Any, Y: Any, donate: bool = False) -> Learned:
         X, Y = check_block(X, Y, state.start)
-        return state.learned(schedules(self.forget, self.floor), X, Y, donate)
+        new = state.learned(schedules(self.forget, self.floor), X, Y, donate)
+        return new if self.ridge not in LOO else self._left_out_ridge(new, X, Y)
 
     @quiet
     def absorb(self, state: Learned, X: Array, Y: Array, donate: bool = False) -> Learned:
+        if self.ridge in LOO:
+            return self._left_out_ridge(state.learned(self._schedule, X, Y, donate), X, Y)
         return state.learned(self._schedule, X, Y, donate, scratch=True)
 
     @quiet
     def track(self, state: Learned, X: Any, Y: Any, donate: bool = False) -> tuple[Learned, Array]:
         X, Y = check_block(X, Y, state.start)
-        return state.tracked(self._schedule, X, Y, donate)
+        new, errors = state.tracked(self._schedule, X, Y, donate)
+        return (new if self.ridge not in LOO else self._left_out_ridge(new, X, Y)), errors
 
     def live_from(self, state: Learned) -> Live[Learned]:
         if not isinstance(state, RLSState) or not state.is_recursive(self._schedule) or state.start.dtype != np.float64:
@@ -304,13 +319,16 @@ class RLS(SoftMethod[Learned]):
     def merge(self, a: Learned, b: Learned) -> RLSState | ByClassState:
         """The state that saw the rows of both; the prior counts once."""
         if isinstance(a, ByClassState) and isinstance(b, ByClassState) and a.start.shape == b.start.shape:
-            return a.merged(b, lambda mine, other: cast(RLSState, self.merge(mine, other)))
+            both = a.merged(b, lambda mine, other: cast(RLSState, self.merge(mine, other)))
+            return cast(ByClassState, self.with_ridge(both, (b if b.count > a.count else a).members[0].ridge))
         a, b = self._additive(a, "merge"), self._additive(b, "merge")
         if a.start.shape != b.start.shape or a.unpenalized != b.unpenalized:
             raise InputError(f"expected two states of one shape, got {a.start.shape} and {b.start.shape}")
         if not np.array_equal(a.start, b.start):
             raise InputError("expected two states with the same start, got different ones; begin both from one model")
-        return a.with_data(self._schedule, self.data(a).merged(self.data(b)), a.count + b.count)
+        data = self.data(a).merged(self.data(b))
+        more = b if self.ridge in LOO and b.count > a.count else a
+        return more.with_data(self._schedule, data, a.count + b.count)
 
     def shifted(self, state: Learned, by: Array) -> RLSState | Several:
         if isinstance(state, Several):
@@ -323,12 +341,14 @@ class RLS(SoftMethod[Learned]):
         data = replace(data, lost=lost.shifted(data.lost, by))
         return state.with_data(self._schedule, data, state.count)
 
-    def with_ridge(self, state: Learned, ridge: float | Literal["auto"]) -> RLSState | Several:
+    def with_ridge(self, state: Learned, ridge: Any) -> RLSState | Several:
         """The state as if it had been learned with another ridge."""
+        if isinstance(ridge, str) and ridge in LOO:
+            raise InputError(f'ridge={ridge!r} needs the rows, which are not kept; learn them anew, or use "auto"')
         if isinstance(state, Several):
             return state.each(lambda own, member: replace(self, forget=own.forget).with_ridge(member, ridge))  # type: ignore[arg-type,return-value]
         state = state.as_least_squares("with_ridge")
-        return self._with_prior(state, RLS(ridge).ridge, state.scaled)
+        return self._with_prior(state, cast(float | Literal["auto"], RLS(ridge).ridge), state.scaled)
 
     def with_scale(self, state: Learned, scaled: bool) -> RLSState | ByClassState:
         """The state with the ridge for standardized features, or for features as they are; feature 0 must be ones."""
@@ -376,6 +396,17 @@ class RLS(SoftMethod[Learned]):
         data, free = self.data(state), state.unpenalized
         rows = (self._schedule, data, state.start, state.count)
         return RLSState.from_data(*rows, ridge, free, shared=True, scaled=scaled)
+
+    def _left_out_ridge(self, state: Learned, X: Array, Y: Array) -> Learned:
+        """The state with the ridge that rows just learned choose, if they are enough to choose."""
+        if len(X) < 2 or 2 * len(X) < state.count:  # type: ignore[union-attr]
+            return state
+        whole, rows = state.as_least_squares("leave-one-out"), (X, Y)
+        if isinstance(state, ByClassState):
+            by = np.sqrt(state.factors[np.abs(Y).argmax(axis=1)])[:, None]
+            rows = X * by, Y * by
+        ridge = chosen(str(self.ridge), whole, self.data(whole), *rows)
+        return state if ridge is None else self.with_ridge(state, ridge)
 
     def _joint_root(self, state: RLSState) -> Root:
         """The root of all rows and the prior."""

@@ -1,0 +1,1 @@
+"""Choices of the ridge that need rows."""
