@@ -14,7 +14,7 @@ exact for them. Equal choices are decided for the larger ridge.
 import numpy as np
 
 from remanence.arrays import Array
-from remanence.memory.root import Root, lapack
+from remanence.memory.root import Root, triangular_solver
 from remanence.memory.variances import column_variances
 from remanence.methods.rls_state import RLSState
 
@@ -37,7 +37,7 @@ def chosen(kind: str, state: RLSState, data: Root, X: Array, Y: Array) -> float 
         corner = np.asfortranarray(factor[:free, :free])
         if not np.diag(corner).all():
             return None
-        white = lapack("d")[2](corner, np.asfortranarray(X[:, :free].T), trans=1)[0].T  # (n, free)
+        white = triangular_solver("d")(corner, np.asfortranarray(X[:, :free].T), trans=1)[0].T  # (n, free)
         gaps, leverage = gaps - white @ target[:free], (white**2).sum(axis=1)
         X = X[:, free:] - white @ factor[:free, free:]
     F, gap = factor[free:, free:], target[free:]
