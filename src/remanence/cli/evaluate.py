@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from remanence.cli.common.meter import metered
-from remanence.cli.common.options import AsJson, Data, DropMissing, Ignore, Model
+from remanence.cli.common.options import (
+    AsJson,
+    CsvOption,
+    Data,
+    DropMissing,
+    Format,
+    Ignore,
+    Model,
+    read_dialect,
+    read_format,
+)
 from remanence.terminal_text import plain_text
 
 if TYPE_CHECKING:
@@ -32,13 +42,16 @@ def evaluate(
     ] = None,
     ignore: Ignore = None,
     drop_nan: DropMissing = False,
+    given: Format = None,
+    csv_option: CsvOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Report accuracy per class, confusions, log-loss and calibration; for regression RMSE, mean absolute error, R²."""
     from remanence.store.jobs.evaluate import evaluate_tables
 
+    ways = read_dialect(csv_option), read_format(given)
     with metered("Evaluating", len(data)) as (_, meter):
-        found = evaluate_tables(model, data, label, target or (), ignore or (), drop_nan, meter)
+        found = evaluate_tables(model, data, label, target or (), ignore or (), drop_nan, meter, *ways)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), ensure_ascii=False, allow_nan=False))
     else:

@@ -12,8 +12,10 @@ from remanence.cli.common.options import (
     CsvOption,
     Data,
     DropMissing,
+    Format,
     Model,
     read_dialect,
+    read_format,
     read_pairs,
 )
 
@@ -38,6 +40,7 @@ def unlearn(
         typer.Option(metavar="NAME=VALUE", help="Only rows with this value in this column; repeatable."),
     ] = None,
     drop_nan: DropMissing = False,
+    given: Format = None,
     csv_option: CsvOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -62,6 +65,7 @@ def unlearn(
             accept_loss,
             where=read_pairs(where, "=", "customer=7"),
             dialect=read_dialect(csv_option),
+            given=read_format(given),
         ) as job,
     ):
         error = for_each_file(paths, job.unlearn, advance, meter)

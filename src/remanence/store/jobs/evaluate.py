@@ -18,7 +18,8 @@ from remanence.store.jobs.learn import OnRows, ignore_name_warnings
 from remanence.store.jobs.predict import read_fitted, resolve_columns
 from remanence.store.jobs.session import batch_size, is_classifier
 from remanence.store.model_file import ModelFile
-from remanence.tables import Table, expand_paths, open_table
+from remanence.tables import Dialect, Table, expand_paths, open_table
+from remanence.tables.paths import local_file
 
 
 @dataclass
@@ -63,8 +64,14 @@ def evaluate_tables(
     ignored: Sequence[str] = (),
     drop: bool = False,
     on_rows: OnRows = lambda name, rows: None,
+    dialect: Dialect | None = None,
+    given: str | None = None,
 ) -> Evaluation:
-    """Compare predictions with the true outputs; `label` and `targets` default to the columns of the model."""
+    """Compare predictions with the true outputs; `label` and `targets` default to the columns of the model.
+
+    `dialect` and `given` are the dialect of CSV files and the format of tables whose names do not tell, such as that of
+    standard input (-).
+    """
     paths, fitted = expand_paths(data), read_fitted(model)
     learner, classifier = fitted.learner, is_classifier(fitted.learner)
     if (targets and classifier) or (label is not None and not classifier):
@@ -75,25 +82,26 @@ def evaluate_tables(
     sums, reliability = ErrorSums(), list[Reliability]()
     rows = dropped = 0
     for path in paths:
-        table = open_table(path)
-        columns = _columns(fitted, table, label, targets, ignored)
-        size = batch_size(learner, len(columns.features))
-        for piece in table.pieces():
-            for part in samples(piece, columns, drop):
-                rows, dropped = rows + len(part.X), dropped + part.missing
-                check_new_labels(part.y, classes, drop, piece.name)
-                for i in range(0, len(part.X), size):
-                    with ignore_name_warnings():
-                        X, true = part.X[i : i + size], part.y[i : i + size]
-                        predicted = learner.predict(X)
+        with local_file(path, given) as file:
+            table = open_table(file, dialect, given=given)
+            columns = _columns(fitted, table, label, targets, ignored)
+            size = batch_size(learner, len(columns.features))
+            for piece in table.pieces():
+                for part in samples(piece, columns, drop):
+                    rows, dropped = rows + len(part.X), dropped + part.missing
+                    check_new_labels(part.y, classes, drop, piece.name)
+                    for i in range(0, len(part.X), size):
+                        with ignore_name_warnings():
+                            X, true = part.X[i : i + size], part.y[i : i + size]
+                            predicted = learner.predict(X)
+                            if classifier:
+                                reliability.append(Reliability.of(learner.predict_proba(X), true, classes))
+                        on_rows(piece.name, len(true))
                         if classifier:
-                            reliability.append(Reliability.of(learner.predict_proba(X), true, classes))
-                    on_rows(piece.name, len(true))
-                    if classifier:
-                        for pair in zip(true.tolist(), predicted.tolist(), strict=True):
-                            pairs[pair] = pairs.get(pair, 0) + 1
-                    else:
-                        sums.add(true.reshape(len(true), -1), predicted.reshape(len(true), -1))
+                            for pair in zip(true.tolist(), predicted.tolist(), strict=True):
+                                pairs[pair] = pairs.get(pair, 0) + 1
+                        else:
+                            sums.add(true.reshape(len(true), -1), predicted.reshape(len(true), -1))
     if not rows:
         raise InputError("expected rows without missing entries to evaluate on, got none")
     if not classifier:

@@ -47,6 +47,7 @@ from remanence.store.ledger import Entry, marks
 from remanence.store.model_file import WAIT, ModelFile
 from remanence.tables import Dialect, Table, expand_paths, open_table
 from remanence.tables.hashing import raise_changed
+from remanence.tables.paths import local_file
 
 AT_ONCE = 1000  # rows removed at once: a square matrix of this size is formed
 
@@ -90,14 +91,25 @@ class UnlearnJob:
         accept_loss: bool,
         where: Mapping[str, str] | None = None,
         dialect: Dialect | None = None,
+        given: str | None = None,
     ) -> None:
-        self.session, self.drop, self.trust, self.accept_loss = session, drop, trust, accept_loss
+        self.session, self.drop, self.trust, self.accept_loss, self.given = session, drop, trust, accept_loss, given
         self.sources, self.where, self.dialect = [Path(source) for source in sources], dict(where or {}), dialect
         self.report = UnlearnReport()
 
     def unlearn(self, path: Path | str, on_rows: OnRows = lambda name, rows: None) -> UnlearnCounts:
-        """Remove every copy of the rows of a file; if an error is raised, nothing has changed."""
-        table, columns, model = open_table(path, self.dialect), self.session.columns, self.session.model
+        """Remove every copy of the rows of a file, of standard input (-), or of what is at an address.
+
+        If an error is raised, nothing has changed.
+        """
+        with local_file(path, self.given) as file:
+            counts = self._file(file, on_rows)
+        self.report.files[str(path)] = counts
+        return counts
+
+    def _file(self, path: Path, on_rows: OnRows) -> UnlearnCounts:
+        table, columns = open_table(path, self.dialect, given=self.given), self.session.columns
+        model = self.session.model
         if columns is None:
             raise InputError(
                 "expected a model that has learned from files, got one that was fitted in Python; unlearn in Python too"
@@ -106,11 +118,8 @@ class UnlearnJob:
         table.require([*columns.outputs, *self.where])
         rows = self._requested(table, columns)
         if model.row_keys is not None and model.row_keys.every:
-            counts = self._by_row(rows, table.path.name, on_rows)
-        else:
-            counts = self._by_piece(rows, table, columns, on_rows)
-        self.report.files[str(path)] = counts
-        return counts
+            return self._by_row(rows, table.path.name, on_rows)
+        return self._by_piece(rows, table, columns, on_rows)
 
     def _requested(self, table: Table, columns: Columns) -> "Requested":
         """The rows to remove: those of the table, or those that have the values asked for."""
@@ -324,15 +333,17 @@ def unlearn_session(
     wait: float = WAIT,
     where: Mapping[str, str] | None = None,
     dialect: Dialect | None = None,
+    given: str | None = None,
 ) -> Iterator[UnlearnJob]:
     """Unlearn rows from a model file; the rows are off the disk when the block ends.
 
     `label` must be that of the model. `sources` are learned files in which rows are searched, beside those that have
     the name of a ledger entry; `trust` removes rows that are not found, unless arithmetic shows that they cannot have
     been learned; `accept_loss` continues where rounding leaves fewer digits than promised. `where` chooses the rows
-    that have these values in these columns.
+    that have these values in these columns. `dialect` and `given` are the dialect of CSV files and the format of tables
+    whose names do not tell.
     """
     files = expand_paths(sources)
     with open_session(model, wait=wait) as session:
         LearnOptions(label).check(session.model, session.columns)
-        yield UnlearnJob(session, files, drop, trust, accept_loss, where, dialect)
+        yield UnlearnJob(session, files, drop, trust, accept_loss, where, dialect, given)
