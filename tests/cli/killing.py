@@ -1,6 +1,6 @@
 """Kill `remanence learn` at random moments, again and again, and look at what is left.
 
-`python killing.py FOLDER KILLS SEED [growing]` prints JSON; with "growing" three files get longer between the kills.
+`python killing.py FOLDER KILLS SEED [growing]` prints JSON; with "growing" some files get longer between the kills.
 Everything is imported once and each run is a fork, so that a kill costs milliseconds.
 """
 
@@ -10,16 +10,19 @@ import random
 import signal
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
-import remanence.estimators  # noqa: F401  (before the forks)
 from remanence.cli import main
 from remanence.store import ModelFile, read
 from remanence.store.model_file import to_buffers
 
+for name in ("pyarrow.csv", "rich.progress", "remanence.estimators.classifier", "remanence.store.jobs.learn"):
+    import_module(name)  # before the forks
 FILES = 40
+GROWING = 6  # files that get longer
 
 
 def make_files(folder):
@@ -53,14 +56,18 @@ def started(model, paths):
     child = os.fork()
     if child:
         return child
+    os._exit(_command(model, paths))
+
+
+def _command(model, paths):
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, 1)
     os.dup2(sink, 2)
     try:
         main(["learn", str(model), *map(str, paths), "--label", "kind", "--json"])
     except SystemExit as leaving:
-        os._exit(int(leaving.code or 0))
-    os._exit(99)
+        return int(leaving.code or 0)
+    return 99
 
 
 def content(model):
@@ -100,43 +107,74 @@ def run(folder, kills, seed):
     return found
 
 
+def announced(model, paths, pipe):
+    """The command in a process of its own, which writes after every file, and says so before and after each write."""
+    child = os.fork()
+    if child:
+        return child
+    from remanence.store.jobs import session
+    from remanence.store.model_file import Locked
+
+    written = Locked.write
+
+    def write(self, model):
+        os.write(pipe, b"(")
+        written(self, model)
+        os.write(pipe, b")")
+
+    Locked.write, session.WRITE_RATIO = write, 0.0
+    os._exit(_command(model, paths))
+
+
 def run_growing(folder, kills, seed):
-    """Files that get longer between the kills, mostly up to somewhere inside a line."""
-    rng, paths = random.Random(seed), [folder / f"{k}.csv" for k in range(3)]
-    rows = np.random.default_rng(seed).standard_normal((3, 1500, 5))
+    """Files that get longer between the kills, mostly up to somewhere inside a line.
+
+    A kill comes shortly after the command has said that it begins or ends a write, so that it falls into the run.
+    """
+    rng, paths = random.Random(seed), [folder / f"{k}.csv" for k in range(GROWING)]
+    rows = np.random.default_rng(seed).standard_normal((GROWING, 600 + 10 * kills, 5))
     contents = []
     for X in rows:
         lines = [",".join([*map(repr, row), "red" if row[0] > 0 else "blue"]) for row in X.tolist()]
         contents.append(("\n".join([",".join([*(f"x{j}" for j in range(5)), "kind"]), *lines]) + "\n").encode())
-    whole, model, found = folder / "whole.safetensors", folder / "m.safetensors", {"kills": 0, "rows at a kill": []}
+    whole, model = folder / "whole.safetensors", folder / "m.safetensors"
+    found = {"kills": 0, "in mid-run": 0, "while writing": 0, "expected": rows.shape[0] * rows.shape[1]}
     for path, content in zip(paths, contents, strict=True):
         path.write_bytes(content)
-    begun = time.monotonic()
     assert os.waitpid(started(whole, paths), 0)[1] == 0
-    most = time.monotonic() - begun
-    lengths, count = [len(c) // (kills + 1) + 100 for c in contents], 0
-    while count <= kills:
+    lengths = [len(c) // (kills + 2) + 200 for c in contents]
+    for count in range(kills + 1):
+        lengths = [len(c) for c in contents] if count == kills else lengths
         for path, content, length in zip(paths, contents, lengths, strict=True):
             path.write_bytes(content[:length])
-        child = started(model, paths)
+        there = sum(content[:length].count(b"\n") - 1 for content, length in zip(contents, lengths, strict=True))
+        before = read(model).ledger.rows() if model.exists() else 0
+        reading, writing = os.pipe()
+        child = announced(model, paths, writing)
+        os.close(writing)
+        said = b""
         if count < kills:
-            time.sleep(rng.uniform(0.2, 1.0) * most)
+            event = rng.randrange(1, 2 * GROWING)
+            while len(said) < event and (more := os.read(reading, 1)):
+                said += more
+            time.sleep(rng.choice([0.0, rng.uniform(0, 0.003)]))
             os.kill(child, signal.SIGKILL)
         status = os.waitpid(child, 0)[1]
-        count += 1
+        os.close(reading)
         if os.WIFSIGNALED(status):
             found["kills"] += 1
-            if model.exists():
-                now = read(model)
-                assert now.ledger.rows() == now.learner.n_seen_, "ledger and memory are from different moments"
-                found["rows at a kill"].append(now.ledger.rows())
+            now = read(model).ledger.rows() if model.exists() else 0
+            if now:
+                assert now == read(model).learner.n_seen_, "ledger and memory are from different moments"
+            assert before <= now <= there, "rows were lost, or came from nowhere"
+            found["in mid-run"] += before < now < there
+            found["while writing"] += said.endswith(b"(")
         else:
             assert os.waitstatus_to_exitcode(status) == 0
-        steps = [rng.randrange(2 * len(c) // (kills + 1)) for c in contents]
+        steps = [rng.randrange(2 * len(c) // (kills + 2)) for c in contents]
         lengths = [min(length + step, len(c)) for length, step, c in zip(lengths, steps, contents, strict=True)]
-        lengths = [len(c) for c in contents] if count == kills else lengths
     ours, once = read(model).learner, read(whole).learner
-    found["rows"], found["expected"] = int(ours.n_seen_), int(once.n_seen_)
+    found["rows"] = int(ours.n_seen_)
     found["apart"] = float(np.abs(ours.coef_ - once.coef_).max() / np.abs(once.coef_).max())
     return found
 
