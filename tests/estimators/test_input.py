@@ -6,9 +6,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 import scipy.sparse as sparse
-from sklearn.compose import ColumnTransformer
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 import remanence as rm
 
@@ -129,16 +127,6 @@ def test_many_distinct_labels_are_no_reason_to_warn():
         warnings.simplefilter("error")
         model.unlearn(rows[:40], labels[:40])
         model.partial_fit(rows[:40], labels[:40])
-
-
-def test_features_that_take_text_are_named_as_the_problem():
-    table = pandas.DataFrame({"n": range(12), "t": ["hi", "ho", "ha"] * 4})
-    encoder = ColumnTransformer([("n", StandardScaler(), ["n"]), ("t", OneHotEncoder(), ["t"])]).fit(table)
-    with pytest.raises(rm.InputError, match=r"transform them first and learn the result"):
-        rm.ContinualClassifier(features=encoder).fit(table, LABELS)
-    words = ["one two", "two three", "three one"] * 4
-    with pytest.raises(rm.InputError, match=r"transform them first and learn the result"):
-        rm.ContinualClassifier(features=TfidfVectorizer().fit(words)).fit(words, LABELS)
 
 
 def test_settings_that_changed_since_learning_are_refused():

@@ -17,7 +17,9 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.input_checks import as_input_error, check_container
 from remanence.estimators.linear_predictor import LinearPredictor
+from remanence.estimators.random_features import RandomFeatures
 from remanence.estimators.rows.columns import TRY, NamedTable, are_dicts, table_of
+from remanence.estimators.rows.raw_rows import checked_raw, is_raw
 from remanence.estimators.settings import (
     changed_clone,
     check_bool,
@@ -93,6 +95,8 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
             if reset:
                 self._set_columns(table)
             return table.arranged(getattr(self, "feature_names_in_", None), self.n_features_in_, self.grow_features)
+        if self.features is not None and not isinstance(self.features, RandomFeatures) and is_raw(X):
+            return checked_raw(self, X, reset)
         check_container(X, sparse=True)
         try:
             rows = as_input_error(validate_data, self, X, reset=reset, accept_sparse="csr", **self._wanted())
@@ -101,8 +105,8 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
             if self.features is None:
                 raise
             raise type(refusal)(
-                f"{refusal}; `features` receives rows of numbers here: where the encoder takes text or dates, "
-                f"transform them first and learn the result"
+                f"{refusal}; `features` receives these rows as numbers: pass text and dates as a table, or as a list "
+                f"of texts"
             ) from None
 
     # Columns that come and go

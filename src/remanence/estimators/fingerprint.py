@@ -60,6 +60,7 @@ def _add_named(digest: Any, value: Any, above: tuple[int, ...]) -> None:
 
     if isinstance(value, BaseEstimator):
         learned = {k: v for k, v in vars(value).items() if k.endswith("_") and not k.startswith("_")}
+        learned |= {k: v for k, v in vars(value).items() if isinstance(v, BaseEstimator)}  # (TfidfVectorizer hides one)
         named: dict[Any, Any] = {**value.get_params(deep=False), **learned}
     else:
         named = value if isinstance(value, dict) else getattr(value, "__dict__", {})

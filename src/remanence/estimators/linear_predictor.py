@@ -145,7 +145,7 @@ class LinearPredictor(GrowsFeatures):
     def _named(self, X: Any) -> Any:
         """X as a DataFrame where the features were fitted on one, because they identify columns by name."""
         known, ours = getattr(self.features_, "feature_names_in_", None), getattr(self, "feature_names_in_", None)
-        if known is None or ours is None or is_sparse(X):
+        if known is None or ours is None or is_sparse(X) or hasattr(X, "columns"):
             return X
         if list(known) != list(ours):
             raise InputError(
