@@ -33,6 +33,7 @@ PUBLIC = [
     "RLS",
     "RandomFeatures",
     "Replay",
+    "Switching",
     "TableFeatures",
     "Task",
     "certificates",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         KernelRLS,
         LowRankRLS,
         ORFit,
+        Switching,
         list_methods,
         min_norm,
     )
@@ -57,6 +58,7 @@ _HOMES = {
     "OGD": "methods",
     "ORFit": "methods",
     "RLS": "methods",
+    "Switching": "methods",
     "list_methods": "methods",
     "min_norm": "methods",
     "ContinualClassifier": "estimators",
@@ -119,6 +121,7 @@ __all__ = [
     "Prequential",
     "RandomFeatures",
     "Replay",
+    "Switching",
     "TableFeatures",
     "Task",
     "certificates",

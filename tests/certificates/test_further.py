@@ -17,6 +17,8 @@ DAMAGES = {
     "kernel_rls_is_kernel_ridge_regression": given(method=rm.KernelRLS(tolerance=0.0, ridge=0.1 + 1e-6)),
     "kernel_rls_returns_to_its_prior": given(method=rm.KernelRLS(tolerance=0.0, ridge=0.1, forget=0.9 + 1e-6)),
     "kernel_lms_errors_solve_a_triangular_system": given(method=rm.KernelLMS(step=0.5 + 1e-6, tolerance=0.0)),
+    "switching_models_are_found": lambda data: data | {"Y": data["Y"] + 1e-6 * np.sign(data["X"][:, :1])},
+    "switching_samples_are_told_apart": lambda data: data | {"method": rm.Switching(modes=1)},
 }
 
 

@@ -31,6 +31,8 @@ METHODS = [
     rm.KernelRLS(),
     rm.KernelRLS("laplace", 2.0, forget=0.99, budget=10, ridge=0.1),
     rm.KernelLMS(),
+    rm.Switching(),
+    rm.Switching(1, 0.9),
 ]
 
 

@@ -47,6 +47,7 @@ PACKAGES = {
     "drift_learning": "kalman",
     "online_learners": "networks",
     "kernel_methods": "further",
+    "switching": "further",
 }
 MODULES = tuple(PACKAGES)
 NEED_TORCH = frozenset({"guards", "ogd_guard", "orfit_networks", "online_learners"})

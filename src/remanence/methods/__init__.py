@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from remanence.methods.apa import APA
+from remanence.methods.hybrid.switching import Switching
 from remanence.methods.icl import ICL
 from remanence.methods.kernel.kernel_lms import KernelLMS
 from remanence.methods.kernel.kernel_rls import KernelRLS
@@ -27,6 +28,7 @@ __all__ = [
     "Method",
     "MethodInfo",
     "ORFit",
+    "Switching",
     "list_methods",
     "min_norm",
 ]
@@ -42,6 +44,7 @@ MODULES = {  # class: the module that defines it; a new method gets one line her
     "Kalman": "remanence.kalman.streaming",
     "KernelRLS": "remanence.methods.kernel.kernel_rls",
     "KernelLMS": "remanence.methods.kernel.kernel_lms",
+    "Switching": "remanence.methods.hybrid.switching",
 }
 
 

@@ -1,0 +1,1 @@
+"""Methods for samples of several models that are not labelled."""

@@ -1,0 +1,93 @@
+"""Switching models: found exactly without noise, told apart, counted, forgotten, merged."""
+
+import numpy as np
+import pytest
+
+import remanence as rm
+
+rng = np.random.default_rng(0)
+MODELS = np.array([[1.0, 2.0, -1.0], [-0.5, 1.0, 2.0]])
+
+
+def stream(models=MODELS, n=280, noise=0.0, every=7):
+    X, mode = rng.standard_normal((n, models.shape[1])), np.arange(n) // every % len(models)
+    y = np.einsum("ij,ij->i", X, models[mode]) + noise * rng.standard_normal(n)
+    return X, y[:, None], mode
+
+
+def off(found, models=MODELS):
+    assert found.shape == models.shape
+    return max(min(np.abs(a - b).max() for a in found) for b in models)
+
+
+def learned(method, X, Y):
+    return method.update(method.init(X.shape[1], Y.shape[1]), X, Y)
+
+
+def test_two_models_are_found_to_rounding_where_rls_finds_their_average():
+    X, Y, mode = stream()
+    method = rm.Switching(modes=3)
+    state = learned(method, X, Y)
+    assert off(method.models(state)) < 1e-12
+    assert off(rm.RLS(1e-9).weights(learned(rm.RLS(1e-9), X, Y)).T, MODELS.mean(axis=0)[None]) < 0.5
+    found = method.models(state)[method.segment(state, X, Y)]
+    np.testing.assert_allclose(found, MODELS[mode], atol=1e-9)
+    assert [s < 1e-9 for s in method.singular_values(state)] == [False, True, True]
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-2])
+def test_noise_moves_them_by_little(noise):
+    X, Y, _ = stream(n=2000, noise=noise)
+    assert off(rm.Switching().models(learned(rm.Switching(), X, Y))) < noise
+
+
+def test_one_model_is_least_squares():
+    X = rng.standard_normal((50, 4))
+    Y = X @ rng.standard_normal((4, 2))
+    method = rm.Switching(modes=2)
+    state = learned(method, X, Y)
+    np.testing.assert_allclose(method.weights(state), np.linalg.lstsq(X, Y, rcond=None)[0], atol=1e-10)
+    assert len(method.models(state, 1)) == 1
+
+
+def test_columns_of_any_scale():
+    X, Y, _ = stream()
+    scales = np.array([1e-4, 1.0, 1e4])
+    found = rm.Switching().models(learned(rm.Switching(), X * scales, 1e3 * Y))
+    assert off(found * scales / 1e3) < 1e-9
+
+
+def test_the_model_in_force_is_that_of_the_latest_sample():
+    X, Y, mode = stream(n=143)
+    method = rm.Switching()
+    state = learned(method, X, Y)
+    np.testing.assert_allclose(method.weights(state)[:, 0], MODELS[mode[-1]], atol=1e-9)
+
+
+def test_forgetting_follows_other_models_and_merging_is_learning_both():
+    X, Y, _ = stream()
+    other = MODELS[::-1] + np.array([[3.0], [-2.0]])
+    method = rm.Switching(forget=0.9)
+    state = method.update(learned(method, X, Y), *stream(other, 400)[:2])
+    assert off(method.models(state), other) < 1e-6
+    plain = rm.Switching()
+    both = plain.merge(learned(plain, X[:100], Y[:100]), learned(plain, X[100:], Y[100:]))
+    np.testing.assert_allclose(plain.models(both), plain.models(learned(plain, X, Y)), atol=1e-10)
+    with pytest.raises(rm.InputError, match="forget=1"):
+        method.merge(state, state)
+
+
+@pytest.mark.parametrize("settings", [{"modes": 0}, {"forget": 1.5}, {"forget": 0}, {"tolerance": 0}, {"tolerance": 1}])
+def test_bad_settings_are_refused(settings):
+    with pytest.raises(rm.InputError, match=next(iter(settings))):
+        rm.Switching(**settings)
+
+
+def test_what_cannot_be_asked_is_refused():
+    method = rm.Switching()
+    with pytest.raises(rm.InputError, match="learned none"):
+        method.models(method.init(2, 1))
+    with pytest.raises(rm.InputError, match="below 1"):
+        method.models(learned(method, *stream()[:2]), 1)
+    with pytest.raises(rm.InputError, match="float64"):
+        method.init(2, 1, dtype=np.float32)
