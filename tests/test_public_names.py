@@ -33,6 +33,7 @@ PUBLIC = [
     "RLS",
     "RandomFeatures",
     "Replay",
+    "StreamingSVD",
     "Switching",
     "TableFeatures",
     "Task",

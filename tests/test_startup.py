@@ -11,6 +11,7 @@ import pytest
 
 import remanence as rm
 from remanence.cli import main
+from remanence.methods import method_classes
 
 FLOWERS = Path(__file__).parents[1] / "examples" / "flowers"
 HEAVY = ["joblib", "matplotlib", "pandas", "polars", "pyarrow", "sklearn", "torch", "jinja2", "numba"]
@@ -74,6 +75,7 @@ FIRST_CALLS = """
 import json, time
 import numpy as np
 import remanence as rm
+from remanence.methods import method_classes
 
 seconds = {}
 
@@ -106,7 +108,7 @@ SETTINGS = {"Kalman": ["drift=0.1"], "RLS": ["", "forget=0.9", "forget=0", "ridg
 CALLS = {
     **{
         f"{name}({settings})": METHOD_CALLS.format(f"{name}({settings})")
-        for name in rm.list_methods()
+        for name in method_classes()
         for settings in SETTINGS.get(name, [""])
     },
     **{f"kalman.filter {form}": KALMAN_CALLS.format(form) for form in ("covariance", "root")},

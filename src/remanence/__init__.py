@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         NearestMean,
         RandomFeatures,
         Replay,
+        StreamingSVD,
     )
     from remanence.evaluation import ErrorMatrix, Prequential, evaluate, metrics, prequential
     from remanence.kalman import Kalman
@@ -66,6 +67,7 @@ _HOMES = {
     "RandomFeatures": "estimators",
     "TableFeatures": "tables",
     "Replay": "estimators",
+    "StreamingSVD": "estimators",
     "NearestMean": "estimators",
     "Joint": "estimators",
     "Finetune": "estimators",
@@ -121,6 +123,7 @@ __all__ = [
     "Prequential",
     "RandomFeatures",
     "Replay",
+    "StreamingSVD",
     "Switching",
     "TableFeatures",
     "Task",

@@ -19,6 +19,8 @@ DAMAGES = {
     "kernel_lms_errors_solve_a_triangular_system": given(method=rm.KernelLMS(step=0.5 + 1e-6, tolerance=0.0)),
     "switching_models_are_found": lambda data: data | {"Y": data["Y"] + 1e-6 * np.sign(data["X"][:, :1])},
     "switching_samples_are_told_apart": lambda data: data | {"method": rm.Switching(modes=1)},
+    "streaming_svd_is_the_svd_of_all_rows": lambda data: data | {"method": rm.StreamingSVD(rank=1)},
+    "merged_svds_are_the_svd_of_all_rows": lambda data: data | {"method": rm.StreamingSVD(rank=1)},
 }
 
 

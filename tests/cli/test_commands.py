@@ -123,4 +123,5 @@ def test_the_table_of_methods_is_right_about_what_learn_takes(capsys):
     for name in taken:
         assert type(LearnOptions("kind", method=name).new_learner().method).__name__.lower() == name
     said = " ".join(call(capsys, "methods")[1].split())
-    assert " *" not in said and "in Python only" not in said  # as `run` takes what `learn` does not
+    assert "KernelRLS *" in said and "in Python only" in said  # `run` takes what `learn` does not, if it is linear
+    assert "Kalman *" not in said and "Switching *" not in said

@@ -125,6 +125,7 @@ LISTED = {
     "Replay": lambda: baseline(rm.Replay(epochs=2, memory=9)),
     "NearestMean": lambda: baseline(rm.NearestMean()),
     "Joint": lambda: baseline(rm.Joint()),
+    "StreamingSVD": lambda: rm.StreamingSVD(rank=2).partial_fit(data(0, 20)[0]),
     "model": lambda: gaussian(),
     "model, steps": lambda: gaussian("steps"),
     "model, lists": lambda: gaussian("lists"),
@@ -205,6 +206,9 @@ def use(learner):
             _finite(learner.transform(table_for(learner)))
         else:
             learner.fit(encoder()[1])
+    elif name == "StreamingSVD":
+        X, _ = data(3, 4, vars(learner).get("n_features_in_", 3))
+        _finite(learner.partial_fit(X).inverse_transform(learner.transform(X)))
     elif hasattr(learner, "partial_fit"):
         _use_estimator(learner)
     elif name == "LinearGaussian":

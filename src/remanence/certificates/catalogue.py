@@ -48,6 +48,7 @@ PACKAGES = {
     "online_learners": "networks",
     "kernel_methods": "further",
     "switching": "further",
+    "streaming_svd": "further",
 }
 MODULES = tuple(PACKAGES)
 NEED_TORCH = frozenset({"guards", "ogd_guard", "orfit_networks", "online_learners"})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from remanence.estimators.baselines import Finetune, Joint, NearestMean, Replay
     from remanence.estimators.classifier import ContinualClassifier
+    from remanence.estimators.decomposition.streaming_svd import StreamingSVD
     from remanence.estimators.random_features import RandomFeatures
     from remanence.estimators.regressor import ContinualRegressor
 
@@ -20,6 +21,7 @@ __all__ = [
     "NearestMean",
     "RandomFeatures",
     "Replay",
+    "StreamingSVD",
 ]
 
 _HOMES = {
@@ -30,6 +32,7 @@ _HOMES = {
     "NearestMean": "baselines",
     "RandomFeatures": "random_features",
     "Replay": "baselines",
+    "StreamingSVD": "decomposition.streaming_svd",
 }
 
 

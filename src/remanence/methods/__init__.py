@@ -46,19 +46,27 @@ MODULES = {  # class: the module that defines it; a new method gets one line her
     "KernelLMS": "remanence.methods.kernel.kernel_lms",
     "Switching": "remanence.methods.hybrid.switching",
 }
+TRANSFORMERS = {  # what learns rows without targets; loads scikit-learn
+    "StreamingSVD": "remanence.estimators.decomposition.streaming_svd",
+}
 
 
 class MethodInfo(NamedTuple):
     """What the registry says of a method."""
 
-    method: type[Method[Any]]
+    method: Any  # the class
     summary: str
     cost: str
     memory: str
 
 
+def method_classes() -> dict[str, type[Method[Any]]]:
+    """The methods that learn rows and targets, by name; scikit-learn is not loaded."""
+    return {name: getattr(import_module(module), name) for name, module in MODULES.items()}
+
+
 def list_methods() -> dict[str, MethodInfo]:
-    """Every linear method: its class, a one-line summary, and its cost and memory per sample.
+    """Every method: its class, a one-line summary, and its cost and memory per sample.
 
     Returns
     -------
@@ -70,5 +78,5 @@ def list_methods() -> dict[str, MethodInfo]:
     >>> rm.list_methods()["RLS"].memory
     'd² + dc'
     """
-    found = {name: getattr(import_module(module), name) for name, module in MODULES.items()}
+    found = {name: getattr(import_module(module), name) for name, module in (MODULES | TRANSFORMERS).items()}
     return {name: MethodInfo(m, m.summary, m.cost, m.memory) for name, m in found.items()}

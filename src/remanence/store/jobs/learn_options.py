@@ -96,12 +96,12 @@ class LearnOptions:
         return ModelFile(learner, pieces={})
 
     def _method(self) -> "Method[Any]":
-        from remanence.methods import list_methods
+        from remanence.methods import method_classes
 
         known = {  # (tables are learned in batches, by a linear model: no batch may be a task of its own)
-            name.lower(): info.method
-            for name, info in list_methods().items()
-            if info.method.linear and not info.method.task_per_update
+            name.lower(): method
+            for name, method in method_classes().items()
+            if method.linear and not method.task_per_update
         }
         wanted = "rls" if self.method is None else self.method.lower()
         if wanted not in known:

@@ -128,6 +128,22 @@ def _baseline_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
     return baseline
 
 
+def _svd_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
+    svd = _from_parts(cls, parts)
+    svd.check_settings()
+    return svd
+
+
+def _svd_check(parts: PartValues, lengths: Lengths) -> str:
+    if "components_" not in parts:
+        return ""
+    if lengths["n"] != parts["n_features_in_"]:
+        return f"expected {parts['n_features_in_']} features, got {lengths['n']}"
+    if min(parts["n_seen_"], parts["energy_"], *parts["singular_values_"]) < 0 or not parts["n_seen_"]:
+        return "expected a weight of rows above 0, and sums of squares and singular values of at least 0"
+    return ""
+
+
 def _baseline_check(more: Check = no_check) -> Check:
     """Check that the number of columns is that of the weights, and further conditions."""
 
@@ -269,6 +285,23 @@ ESTIMATOR_RECORDS = {
         from_parts=_random_from_parts,
         optional=NAMES | {"n_features_in_": "count 1", "scale_": "number"},
         check=_random_check,
+    ),
+    "StreamingSVD": Record(
+        f"{ESTIMATORS}.decomposition.streaming_svd",
+        {"rank": "setting", "forget": "setting", "center": "bool"},
+        to_parts=_to_parts,
+        from_parts=_svd_from_parts,
+        learned={
+            "components_": "r n float64",
+            "singular_values_": "r float64 squarable",
+            "mean_": "n float64",
+            "n_seen_": "number",
+            "energy_": "number",
+            "n_features_in_": "count 1",
+        },
+        optional=NAMES,
+        check=_svd_check,
+        is_root=True,
     ),
     "Finetune": Record(
         f"{ESTIMATORS}.baselines",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from remanence.errors import InputError
-from remanence.methods import list_methods
+from remanence.methods import method_classes
 from remanence.store.format.derive import derived_records
 from remanence.store.format.record import ArraySpec, Record
 from remanence.store.records.deep import DEEP_RECORDS
@@ -15,7 +15,7 @@ from remanence.store.records.kalman import KALMAN_RECORDS
 from remanence.store.records.linear import LINEAR_RECORDS
 from remanence.store.records.tables import TABLE_RECORDS
 
-METHODS = {name: info.method for name, info in list_methods().items()}
+METHODS = method_classes()
 _WRITTEN = {**LINEAR_RECORDS, **KALMAN_RECORDS, **ESTIMATOR_RECORDS, **TABLE_RECORDS, **DEEP_RECORDS}
 RECORDS: dict[str, Record] = {**derived_records(METHODS.values(), _WRITTEN), **_WRITTEN}
 

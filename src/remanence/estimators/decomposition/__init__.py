@@ -1,0 +1,1 @@
+"""Transformers that learn directions of the data row by row."""
