@@ -1,7 +1,7 @@
 """Class labels: the kind of an array of labels, when two kinds match, and how labels in files are read.
 
-In memory labels are numbers, booleans or text, told apart by dtype (`family_of`). In files they are integers or text
-(`LabelKind`), decided once for a model from the first file and kept. Among numbers, words such as NA and null mean a
+In memory labels are numbers, booleans, text or bytes, told apart by dtype (`family_of`). In files they are integers or
+text (`LabelKind`), decided once for a model from the first file and kept. Among numbers, words such as NA and null mean a
 missing label, as they do among features. Among text only an empty label is missing, because any word may name a class
 (NA is a country); a new class of such a name is an error where rows with missing entries are to be dropped.
 """
@@ -18,7 +18,7 @@ from remanence.errors import InputError
 
 # Labels in memory
 
-LEARNABLE = ("numbers", "booleans", "text")
+LEARNABLE = ("numbers", "booleans", "text", "bytes")
 FAMILIES = {"i": "numbers", "u": "numbers", "f": "numbers", "b": "booleans", "U": "text", "S": "bytes"}
 
 
@@ -39,8 +39,8 @@ def are_numbers(Y: Array) -> bool:
 
 def family_of_value(value: Any) -> str:
     """What a single label is; "" if it cannot be a label."""
-    if isinstance(value, str):
-        return "text"
+    if isinstance(value, (str, bytes)):
+        return "text" if isinstance(value, str) else "bytes"
     if isinstance(value, (bool, np.bool_)):
         return "booleans"
     return "numbers" if isinstance(value, (int, float, np.integer, np.floating)) else ""

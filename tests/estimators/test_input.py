@@ -75,7 +75,6 @@ def test_methods_refuse_masked_and_complex_entries_too():
 
 
 LABELLED = {
-    "bytes": ([b"a", b"b", b"c"] * 4, "got bytes; decode"),
     "dicts": ([{"a": 1}] * 12, r"one kind, all text or all numbers, got \['dict'\]"),
     "none": ([None, "a", "b"] * 4, r"\['NoneType', 'str'\]"),
     "mixed": (np.array([1, "a", 2], object)[LABELS], r"\['int', 'str'\]"),

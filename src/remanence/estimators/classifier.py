@@ -120,7 +120,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         ----------
         X : array, sparse matrix, table or list of dictionaries (n, d)
         y : array (n,)
-            Labels: integers, booleans or text.
+            Labels of one kind: integers, booleans, text or bytes.
         sample_weight : array (n,), optional
 
         Returns

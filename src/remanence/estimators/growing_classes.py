@@ -33,7 +33,7 @@ def _union(known: Array, found: Array) -> Array:
     """The labels of both, sorted; an InputError where no dtype can tell them all apart."""
     both = np.union1d(known, found)
     for labels in (known, found):
-        if both.dtype != labels.dtype and both.dtype.kind != "U":
+        if both.dtype != labels.dtype and both.dtype.kind not in "US":
             with np.errstate(invalid="ignore"):
                 same = (both.astype(labels.dtype)[np.searchsorted(both, labels)] == labels).all()
             if not same:

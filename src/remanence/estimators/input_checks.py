@@ -64,7 +64,7 @@ def check_targets(y: Any, rows: int, dtype: Any) -> tuple[Array, bool]:
 
 
 def check_labels(y: Any, rows: int | None = None) -> Array:
-    """Labels of one kind (n,): integers, booleans or text."""
+    """Labels of one kind (n,): integers, booleans, text or bytes."""
     if y is None:
         raise InputError("this estimator requires y to be passed, but the target y is None")
     check_container(y, "y")
@@ -86,8 +86,8 @@ def check_labels(y: Any, rows: int | None = None) -> Array:
                 f"{float(y[y != np.trunc(y)][0])!r}; use ContinualRegressor for quantities"
             )
     elif family_of(y) not in LEARNABLE:
-        hint = {"S": "decode them to text first", "c": "Complex data not supported"}.get(kind, "convert them to text")
-        kind = {"S": "bytes", "c": "complex numbers"}.get(kind, str(y.dtype))
+        hint = {"c": "Complex data not supported"}.get(kind, "convert them to text")
+        kind = {"c": "complex numbers"}.get(kind, str(y.dtype))
         raise InputTypeError(f"Unknown label type: expected integers, booleans or text, got {kind}; {hint}")
     return np.asarray(y)
 
