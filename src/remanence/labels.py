@@ -1,8 +1,8 @@
 """Class labels: the kind of an array of labels, when two kinds match, and how labels in files are read.
 
 In memory labels are numbers, booleans, text or bytes, told apart by dtype (`family_of`). In files they are integers or
-text (`LabelKind`), decided once for a model from the first file and kept. Among numbers, words such as NA and null mean a
-missing label, as they do among features. Among text only an empty label is missing, because any word may name a class
+text (`LabelKind`), decided once for a model from the first file and kept. Among numbers, words such as NA and null mean
+a missing label, as they do among features. Among text only an empty label is missing, because any word may name a class
 (NA is a country); a new class of such a name is an error where rows with missing entries are to be dropped.
 """
 
