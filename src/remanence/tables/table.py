@@ -107,6 +107,7 @@ class Table(ABC):
 
     path: Path
     columns: tuple[str, ...]
+    partitions: Mapping[str, str] = {}  # columns of one value, which the names of folders stand for
     vectors: Mapping[str, int] = {}  # name: length of columns of vectors, whose entries are columns name0, name1, …
 
     @abstractmethod
@@ -213,7 +214,15 @@ def open_table(
     else:
         table = module.read(path)
     check_unique(table.columns, path.name)
-    return table
+    return _partitioned(table)
+
+
+def _partitioned(table: Table) -> Table:
+    """The table with columns for the folders NAME=VALUE around it, which the file itself does not have."""
+    from remanence.tables.partitions import PartitionedTable, partitions_of
+
+    values = {name: value for name, value in partitions_of(table.path).items() if name not in table.names}
+    return PartitionedTable(table, values) if values else table
 
 
 def _first_bytes(path: Path) -> bytes:

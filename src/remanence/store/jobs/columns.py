@@ -96,7 +96,7 @@ class Columns:
         table.with_earlier_names(self.features)
         missing = [c for c in self.features if c not in table.names]
         known = {*self.features, *self.outputs, *self.ignored}
-        extra = [] if predicting else [c for c in table.columns if c not in known]
+        extra = [] if predicting else [c for c in table.columns if c not in known and c not in table.partitions]
         if missing:
             besides = f", and got {_listed(extra)} besides" if extra else ""
             raise InputError(

@@ -21,7 +21,6 @@ from remanence.store.jobs.piecewise import with_piece
 from remanence.store.jobs.session import Session, batch_size, copy_for_trial
 from remanence.store.ledger import Entry
 from remanence.tables import Piece, Table
-from remanence.tables.csv import CsvTable
 
 GROUP = 16  # pieces learned between two moments at which the model may be written
 SHARE = 0.5  # of a piece that may look familiar without an error
@@ -202,8 +201,9 @@ class LearnFile:
         if columns.label is not None:
             columns = replace(columns, label_kind=self.labels.kind)
         notes = {**self.trial.notes, **columns.to_notes()}
-        if isinstance(self.table, CsvTable) and self.table.dialect.to_notes():
-            notes["csv"] = self.table.dialect.to_notes()
+        dialect = getattr(self.table, "dialect", None)
+        if dialect is not None and dialect.to_notes():
+            notes["csv"] = dialect.to_notes()
         self.trial = replace(self.trial, notes=notes, row_keys=self.rows)
         self.session.commit(self.trial)
         self.pending = 0
