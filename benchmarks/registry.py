@@ -2,7 +2,7 @@
 
 from fnmatch import fnmatch
 
-from benchmarks import batches, classifier, deep, files, kalman, linear_track, live, memory, predict
+from benchmarks import batches, choices, classifier, deep, files, kalman, linear_track, live, memory, predict
 from benchmarks.rows import Benchmark
 
 GROUPS: dict[str, dict[str, Benchmark]] = {
@@ -10,6 +10,7 @@ GROUPS: dict[str, dict[str, Benchmark]] = {
     "batches": batches.BENCHMARKS,
     "classifier": classifier.BENCHMARKS,
     "predict": predict.BENCHMARKS,
+    "choices": choices.BENCHMARKS,
     "live": live.BENCHMARKS,
     "memory": memory.BENCHMARKS,
     "files": files.BENCHMARKS,
