@@ -233,8 +233,8 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None, accept_loss: bool = False) -> Self:
         """Remove samples: afterwards the model equals one that never learned them.
 
-        A class that loses its last sample is removed. The counts behind `calibration_` and `readout_` are totals, in which
-        no sample can be found: they shrink by the share of the samples that went, and the choice of readout stays.
+        A class that loses its last sample is removed. The counts behind `calibration_` and `readout_` are totals that
+        know no single sample: they shrink by the share of the samples that went, and the choice of readout stays.
 
         Parameters
         ----------
