@@ -139,3 +139,24 @@ def test_labels_of_every_kind_are_classes(name, tmp_path):
     plain = rm.ContinualClassifier().fit(X[:6], codes[:6]).partial_fit(X[6:], codes[6:])
     np.testing.assert_allclose(model.coef_, plain.coef_, atol=1e-12)
     np.testing.assert_array_equal(np.searchsorted(model.classes_, model.predict(X)), plain.predict(X))
+
+
+@pytest.mark.parametrize("name", ["gaps", "NaN", "pandas, gaps", "polars, gaps", "masked"])
+def test_rows_without_a_label_are_skipped_by_choice(name, tmp_path):
+    y = LABELS[name]
+    with pytest.raises(rm.InputError):
+        rm.ContinualClassifier().fit(X, y)
+    model = rm.ContinualClassifier(missing_labels="skip").fit(X, y, sample_weight=np.arange(1.0, 13.0))
+    model.partial_fit(X[1:2], [None])
+    there = np.array([i for i in range(12) if i % 3 != 1]) if name != "masked" else np.flatnonzero(Y != 1)
+    plain = rm.ContinualClassifier().fit(X[there], Y[there], sample_weight=there + 1.0)
+    np.testing.assert_allclose(model.coef_, plain.coef_, atol=1e-12)
+    assert model.n_seen_ == 8
+    rm.save(model, tmp_path / "m")
+    model = rm.load(tmp_path / "m").unlearn(X[:6], y[:6], sample_weight=np.arange(1.0, 7.0))
+    left = there[there >= 6]
+    np.testing.assert_allclose(
+        model.coef_, rm.ContinualClassifier().fit(X[left], Y[left], sample_weight=left + 1.0).coef_, atol=1e-10
+    )
+    with pytest.raises(rm.InputError, match="at least one row with a label"):
+        rm.ContinualClassifier(missing_labels="skip").fit(X, [None] * 12)

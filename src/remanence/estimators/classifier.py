@@ -13,7 +13,7 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.base import positive
 from remanence.estimators.growing_classes import grow_classes
-from remanence.estimators.input_checks import as_input_error, check_labels
+from remanence.estimators.input_checks import are_labelled, as_input_error, check_labels
 from remanence.estimators.readouts.self_assessing import Block, SelfAssessing
 from remanence.estimators.readouts.solution import READOUTS, check_readout
 from remanence.estimators.rows.sparse_input import check_width, part_of, parts_of
@@ -66,6 +66,8 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
     grow_features : bool
         Let columns come and go: one that is new in later rows was 0 in all rows before, which is exact, and one that
         is absent is 0. Columns of tables and of dictionaries are known by name, others counted from the left.
+    missing_labels : "refuse" or "skip"
+        What to do with rows whose label is None, NaN or NA: raise an InputError, or learn the other rows only.
 
     Examples
     --------
@@ -99,6 +101,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         calibrate: bool = True,
         dtype: str = "float64",
         grow_features: bool = False,
+        missing_labels: str = "refuse",
     ) -> None:
         self.method = method
         self.fit_intercept = fit_intercept
@@ -110,6 +113,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         self.calibrate = calibrate
         self.dtype = dtype
         self.grow_features = grow_features
+        self.missing_labels = missing_labels
 
     # Learning
 
@@ -150,6 +154,9 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         self._check_settings()
         draft = self._blank() if fresh else self._now()
         X = draft._encode(draft._check_X(draft._grow(X, fresh), fresh), fresh)
+        X, y, sample_weight = draft._labelled(X, y, sample_weight)
+        if not X.shape[0] and not fresh:
+            return self
         y = draft._labels(y, X.shape[0], fresh)
         X, y, weights = positive(X, y, draft._sample_weights(sample_weight, X, y))
         known, moved = grow_classes(None if fresh else draft.classes_, y, classes)
@@ -175,6 +182,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         super()._check_settings()
         check_word(self.prior, "prior", ("seen", "uniform"))
         check_bool(self.calibrate, "calibrate")
+        check_word(self.missing_labels, "missing_labels", ("refuse", "skip"))
         check_readout(check_word(self.readout, "readout", READOUTS), self._method(), self.calibrate)
         if isinstance(self.class_weight, str):
             check_word(self.class_weight, "class_weight", ("balanced",))
@@ -191,6 +199,19 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
                 )
             for label, weight in self.class_weight.items():
                 check_number(weight, f"the class_weight of {label!r:.40}", closed=True)
+
+    def _labelled(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """The rows that have a label, where others are to be skipped."""
+        if self.missing_labels != "skip" or y is None:
+            return X, y, sample_weight
+        present = are_labelled(y)
+        if len(present) != X.shape[0] or present.all():
+            return X, y, sample_weight
+        if not present.any() and "state_" not in self.__dict__:
+            raise InputError("expected at least one row with a label, got none")
+        weights = self._check_weights(sample_weight, X)
+        kept = [label for label, there in zip(list(y), present.tolist(), strict=True) if there]
+        return X[present], kept, None if weights is None else weights[present]
 
     def _labels(self, y: Any, rows: int | None, fresh: bool = False) -> Array:
         labels = check_labels(y, rows)
@@ -251,6 +272,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         draft = self._now()
         rows = draft._met(X)
         X = draft._encode(draft._check_X(rows, reset=False))
+        X, y, sample_weight = draft._labelled(X, y, sample_weight)
         y = draft._labels(y, X.shape[0])
         unknown = np.setdiff1d(y, draft.classes_)
         if len(unknown):

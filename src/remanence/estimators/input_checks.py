@@ -92,6 +92,22 @@ def check_labels(y: Any, rows: int | None = None) -> Array:
     return np.asarray(y)
 
 
+def are_labelled(y: Any) -> Array:
+    """Which labels are present: not None, NaN, NA or masked."""
+    if not hasattr(y, "__len__") or isinstance(y, (str, bytes, dict)):
+        return np.ones(0, bool)
+    try:
+        return np.array([not _is_missing(label) for label in list(y)], bool)
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+        return np.ones(0, bool)
+
+
+def _is_missing(label: Any) -> bool:
+    if label is None or label is np.ma.masked or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(label, (float, np.floating)) and label != label
+
+
 def _check_size(labels: Any, count: int) -> None:
     longest = max((len(label) for label in labels if isinstance(label, (str, bytes))), default=0)
     if longest > 1000 and longest * count > LONGEST_LABELS:
