@@ -29,6 +29,7 @@ PUBLIC = [
     "NumericalError",
     "OGD",
     "ORFit",
+    "PeriodicFeatures",
     "Prequential",
     "RLS",
     "RandomFeatures",

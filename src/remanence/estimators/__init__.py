@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from remanence.estimators.baselines import Finetune, Joint, NearestMean, Replay
     from remanence.estimators.classifier import ContinualClassifier
+    from remanence.estimators.decomposition.periodic_features import PeriodicFeatures
     from remanence.estimators.decomposition.streaming_svd import StreamingSVD
     from remanence.estimators.random_features import RandomFeatures
     from remanence.estimators.regressor import ContinualRegressor
@@ -19,6 +20,7 @@ __all__ = [
     "Finetune",
     "Joint",
     "NearestMean",
+    "PeriodicFeatures",
     "RandomFeatures",
     "Replay",
     "StreamingSVD",
@@ -33,6 +35,7 @@ _HOMES = {
     "RandomFeatures": "random_features",
     "Replay": "baselines",
     "StreamingSVD": "decomposition.streaming_svd",
+    "PeriodicFeatures": "decomposition.periodic_features",
 }
 
 
