@@ -31,7 +31,8 @@ def answers(learner):
         return learner.predict(table_for(learner.features_))
     if hasattr(learner, "partial_fit"):
         fitted = "n_features_in_" in vars(learner)
-        ask = getattr(learner, "decision_function", getattr(learner, "predict", None))
+        asks = ("decision_function", "predict", "transform")
+        ask = next(getattr(learner, name) for name in asks if hasattr(learner, name))
         return ask(data(3, 4, learner.n_features_in_)[0]) if fitted else None
     return getattr(learner, "mean", None)
 
