@@ -247,3 +247,14 @@ def test_a_wrong_word_is_refused_and_changes_nothing():
         with pytest.raises(rm.InputError, match="readout"):
             call()
     np.testing.assert_array_equal(model.set_params(readout="discriminant").decision_function(X), before)
+
+
+def test_unlearning_is_exact_where_columns_depend_on_each_other():
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 4, 300)
+    X = np.column_stack([np.eye(4)[kind], rng.standard_normal((300, 3))])  # with the intercept, one column too many
+    y = (X[:, 4] + kind / 2 > 0.7).astype(int) + (X[:, 5] > 1)
+    model = rm.ContinualClassifier(readout="discriminant").fit(X, y).unlearn(X[:50], y[:50])
+    rest = rm.ContinualClassifier(readout="discriminant").fit(X[50:], y[50:])
+    np.testing.assert_allclose(model.decision_function(X), rest.decision_function(X), atol=1e-10)
+    assert model.shrinkage_ == pytest.approx(rest.shrinkage_, rel=1e-12)

@@ -109,11 +109,21 @@ def discriminant_of(data: Root, W: Array, ridge: float, centred: bool) -> Discri
     `centred`: feature 0 is the column of ones, which the factor puts first: what is below it is centred.
     """
     free = int(centred)
-    counts = data.energies()[len(data.factor) :]  # Σ w y² = Σ w of a class
+    counts = _counts(data, centred)
     R, z, W = data.factor[free:, free:], data.target[free:], W[free:]
     scores, z = (R @ W).astype(np.float64), z.astype(np.float64)
     inverse = residual_inverse(scores, z, counts, float(np.finfo(data.dtype).eps))
     return Discriminant(inverse, counts, _kappa(R, z, counts, ridge), centred)
+
+
+def _counts(data: Root, centred: bool) -> Array:
+    """(c,) Σ w of each class: the first row of Rᵀz where feature 0 is one, otherwise Σ w y².
+
+    Removing rows keeps RᵀR and Rᵀz to rounding also where a column depends on others; Σ w y² it does not.
+    """
+    if centred:
+        return np.asarray(float(data.factor[0, 0]) * data.target[0].astype(np.float64))
+    return data.energies()[len(data.factor) :]
 
 
 def residual_inverse(scores: Array, z: Array, counts: Array, eps: float) -> ResidualInverse:
