@@ -112,7 +112,7 @@ def test_the_page_needs_nothing_else(done, folder, results):
     assert not re.search(r"https?:|//[a-z]|<script|<link|@import|\bsrc=", page, re.IGNORECASE)
     assert len(page.encode()) < 1_000_000
     assert results["headline"].replace(" %", "\u00a0%") in page and results["command"] in page
-    assert page.count("<svg") == 1 + len(results["learners"])
+    assert page.count("<svg") == 2 + len(results["learners"])  # accuracy, reliability, and a map of each
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:url\(|href=")#([^")]+)', page)) <= set(ids)

@@ -243,8 +243,8 @@ def _finite(values):
 
 
 def _use_pair(method, state):
-    W = method.weights(state)
-    X, Y = data(2, 3, *W.shape)
+    shape = method.weights(state).shape if method.linear else state.start.shape
+    X, Y = data(2, 3, *shape)
     _finite(method.predict(state, X))
     if type(state).__name__ == "ExactState":  # rows that the constraints so far do not contradict
         Y = method.predict(state, X)
