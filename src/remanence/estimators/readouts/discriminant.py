@@ -26,6 +26,7 @@ from typing import Protocol
 import numpy as np
 
 from remanence.arrays import Array
+from remanence.errors import NumericalError
 from remanence.memory.root import Root, sums_of_squares
 
 ROUNDING = 8.0  # times precision and size: a share of variance below that is rounding
@@ -122,8 +123,12 @@ def _counts(data: Root, centred: bool) -> Array:
     Removing rows keeps RᵀR and Rᵀz to rounding also where a column depends on others; Σ w y² it does not.
     """
     if centred:
-        return np.asarray(float(data.factor[0, 0]) * data.target[0].astype(np.float64))
-    return data.energies()[len(data.factor) :]
+        counts = float(data.factor[0, 0]) * data.target[0].astype(np.float64)
+    else:
+        counts = data.energies()[len(data.factor) :]
+    if not len(counts) or not (counts > 0).all():  # (no rows give others, but a file may say anything)
+        raise NumericalError("expected weight of every class in the memory, got none of some; learn the rows anew")
+    return np.asarray(counts)
 
 
 def residual_inverse(scores: Array, z: Array, counts: Array, eps: float) -> ResidualInverse:
