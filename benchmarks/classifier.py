@@ -84,6 +84,7 @@ def classifier(effort: Effort) -> tuple[Row, ...]:
         f"ContinualClassifier(RLS(), calibrate=False), d = {d}, {CLASSES} classes in {TASKS} tasks, batches of {batch}"
     )
     limit = Limit("bare dsyrk of the same rows", found.best("syrk", n))
+    most = found.best("ridge", n) / (2 * limit.value)
 
     def row(name: str, peer: str, title: str, goal: Goal) -> Row:
         pairs = found.pairs("ours", peer, n, n)
@@ -91,7 +92,10 @@ def classifier(effort: Effort) -> tuple[Row, ...]:
 
     return (
         row("classifier-syrk", "syrk", "bare dsyrk of the same rows", Goal("at most", 4)),
-        row("classifier-ridge", "ridge", "RidgeClassifier retrained at each task", Goal("at least", 5)),
+        replace(
+            row("classifier-ridge", "ridge", "RidgeClassifier retrained at each task", Goal("at least", 5)),
+            accuracy={"ratio if reflections cost no more than their arithmetic, 2 dsyrk": most},
+        ),
         row("classifier-inverse", "inverse", "explicit inverse by the Woodbury identity", Goal("at least", 1)),
     )
 
