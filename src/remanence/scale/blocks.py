@@ -1,4 +1,4 @@
-"""Data on a cluster as a list of blocks: dask arrays and data frames, delayed pairs of X and y."""
+"""Data on a cluster as a list of blocks: dask arrays and data frames, delayed pairs of X and y, files."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from remanence.errors import InputError
+from remanence.scale.files import TableRules, are_files, delayed_files
 
-KINDS = "a dask Array or DataFrame, or a list of delayed (X, y) pairs"
+KINDS = "a dask Array or DataFrame, a list of delayed (X, y) pairs, or names of files"
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,11 @@ class DataBlock:
     rows: float = np.nan
 
 
-def blocks_of(data: Any, labels: Any = None, labelled: bool = True) -> list[DataBlock]:
-    """The blocks of `data` in their order; `labelled` requires labels for them."""
+def blocks_of(model: Any, data: Any, labels: Any = None, labelled: bool = True) -> list[DataBlock]:
+    """The blocks of `data` in their order; `labelled` requires labels for them.
+
+    `model` says what it knows of the columns of files.
+    """
     import dask.array as da
     from dask.delayed import Delayed
 
@@ -30,6 +34,10 @@ def blocks_of(data: Any, labels: Any = None, labelled: bool = True) -> list[Data
         return _array_blocks(data, labels, labelled)
     if hasattr(data, "to_delayed") and hasattr(data, "columns"):
         return _frame_blocks(data, labels, labelled)
+    if are_files(data):
+        if labels is None:
+            _require_labels(labelled, "the name of the label column")
+        return [DataBlock(name, block) for name, block in delayed_files(data, TableRules.of(model, labels))]
     if not isinstance(data, Iterable):
         raise InputError(f"expected {KINDS} as data, got {type(data).__name__}")
     data = list(data)
@@ -135,5 +143,10 @@ def _require_labels(labelled: bool, what: str) -> None:
 
 def check_pair(X: Any, y: Any) -> None:
     """On a worker: rows and labels of a block must pair."""
-    if len(X) != len(y):
-        raise InputError(f"X has {len(X)} rows but y has {len(y)}; they must pair row by row")
+    if count_rows(X) != len(y):
+        raise InputError(f"X has {count_rows(X)} rows but y has {len(y)}; they must pair row by row")
+
+
+def count_rows(X: Any) -> int:
+    """The rows of a block, dense or sparse."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from remanence.errors import InputError
-from remanence.scale.blocks import blocks_of, check_pair
+from remanence.scale.blocks import blocks_of, check_pair, count_rows
 from remanence.scale.engine import computed
+from remanence.scale.files import row_pairs
 from remanence.scale.naming import naming
 from remanence.store.jobs.evaluate import ErrorSums, Evaluation, confusion_matrix
 
@@ -38,7 +39,7 @@ def evaluate(model: Any, data: Any, labels: Any = None, *, client: Any = None) -
     from dask import delayed
 
     fitted, compare = delayed(model, pure=True, traverse=False), delayed(_compare, pure=True)
-    counts = [compare(fitted, b.X, b.y, b.name) for b in blocks_of(data, labels)]
+    counts = [compare(fitted, b.X, b.y, b.name) for b in blocks_of(model, data, labels)]
 
     def finish(found: list[tuple[int, Any]]) -> Evaluation:
         rows = sum(n for n, _ in found)
@@ -58,13 +59,16 @@ def evaluate(model: Any, data: Any, labels: Any = None, *, client: Any = None) -
 
 def _compare(model: Any, X: Any, y: Any, name: str) -> tuple[int, Any]:
     """On a worker: the rows of a block, and how often each true label was answered by each, or sums of errors."""
-    pairs, sums = Counter[tuple[Any, Any]](), ErrorSums()
+    pairs, sums, count = Counter[tuple[Any, Any]](), ErrorSums(), 0
     with naming(name):
-        check_pair(X, y)
-        if len(X):
-            true, predicted = np.asarray(y), model.predict(X)
+        for rows, labels in row_pairs(X, y):
+            check_pair(rows, labels)
+            if not count_rows(rows):
+                continue
+            true, predicted = np.asarray(labels), model.predict(rows)
+            count += len(true)
             if hasattr(model, "classes_"):
                 pairs.update(zip(true.tolist(), predicted.tolist(), strict=True))
             else:
                 sums.add(true.reshape(len(true), -1), predicted.reshape(len(true), -1))
-    return len(X), pairs if hasattr(model, "classes_") else sums
+    return count, pairs if hasattr(model, "classes_") else sums

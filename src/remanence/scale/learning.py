@@ -9,8 +9,9 @@ from sklearn.base import clone
 from remanence.errors import InputError
 from remanence.estimators import ContinualClassifier, ContinualRegressor, RandomFeatures
 from remanence.methods.least_squares import SoftMethod
-from remanence.scale.blocks import DataBlock, blocks_of, check_pair
+from remanence.scale.blocks import DataBlock, blocks_of, check_pair, count_rows
 from remanence.scale.engine import computed
+from remanence.scale.files import FileBlock, row_batches, row_pairs, with_kinds
 from remanence.scale.naming import naming
 from remanence.scale.travel import LearnedPart, pack, unpack
 from remanence.scale.tree import reduced
@@ -28,8 +29,10 @@ def fit(model: Any, data: Any, labels: Any = None, *, client: Any = None) -> Any
     model : ContinualClassifier or ContinualRegressor
         Its method must be able to merge: `RLS(forget=1)` or `LowRankRLS`, whose truncation depends on the partitions.
         It is not changed.
-    data : dask Array or DataFrame, or list of delayed (X, y) pairs
-        Partitions may be empty, of unknown sizes, and hold some of the classes only.
+    data : dask Array or DataFrame, list of delayed (X, y) pairs, or names of files
+        Partitions may be empty, of unknown sizes, and hold some of the classes only. Files are CSV, Parquet, NPZ and
+        whatever else the command learns: names, patterns ("data/*.parquet"), folders, or addresses that fsspec knows
+        ("s3://bucket/*.parquet"). Every file is a partition; it is read batch by batch and may be larger than memory.
     labels : dask Array, array or column name
         Targets of a regressor may be a list of column names.
     client : distributed.Client, optional
@@ -125,7 +128,7 @@ def _learned(model: Any, data: Any, labels: Any, client: Any, fresh: bool) -> An
     from dask import delayed
 
     check_mergeable(model)
-    blocks = blocks_of(data, labels)
+    blocks = blocks_of(model, data, labels)
     known = not fresh and model.__sklearn_is_fitted__()
     name = f"remanence-{uuid.uuid4().hex[:12]}"
     settings = delayed(model._blank(), name=f"{name}-model", pure=True, traverse=False)
@@ -162,7 +165,8 @@ def _with_scale(settings: Any, features: RandomFeatures, blocks: list[DataBlock]
 
 def _fitted_features(features: RandomFeatures, X: Any, name: str) -> RandomFeatures:
     with naming(name):
-        return features if features.has_scale() or not len(X) else clone(features).fit(X)
+        rows = next(iter(row_batches(X)), None) if not features.has_scale() else None
+        return features if rows is None or not count_rows(rows) else clone(features).fit(rows)
 
 
 def _with_features(model: Any, features: RandomFeatures) -> Any:
@@ -177,11 +181,17 @@ def _with_features(model: Any, features: RandomFeatures) -> Any:
 def _learn(model: Any, before: LearnedPart | None, X: Any, y: Any, name: str) -> LearnedPart | None:
     """On a worker: what was learned before and a block; None for no rows. Nothing that comes in is changed."""
     with naming(name):
-        check_pair(X, y)
-        if not len(X):
-            return before
-        learner = model._blank() if before is None else unpack(model, before)
-        return pack(learner.partial_fit(X, y))
+        if isinstance(X, FileBlock):
+            model = with_kinds(model, X.columns)
+        learner = None
+        for rows, labels in row_pairs(X, y):
+            check_pair(rows, labels)
+            if not count_rows(rows):
+                continue
+            if learner is None:
+                learner = model._blank() if before is None else unpack(model, before)
+            learner.partial_fit(rows, labels)
+        return before if learner is None else pack(learner)
 
 
 def _merge(model: Any, a: LearnedPart | None, b: LearnedPart | None) -> LearnedPart | None:

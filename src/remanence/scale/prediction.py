@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from remanence.scale.blocks import blocks_of
+from remanence.scale.blocks import blocks_of, count_rows
+from remanence.scale.files import row_batches
 from remanence.scale.naming import naming
 
 
@@ -16,8 +17,8 @@ def predict(model: Any, data: Any) -> Any:
     ----------
     model : ContinualClassifier or ContinualRegressor
         Fitted.
-    data : dask Array or DataFrame, or list of delayed X
-        Columns as they were learned, without labels.
+    data : dask Array or DataFrame, list of delayed X, or names of files
+        Columns as they were learned, without labels; further columns of files are ignored if the model knows names.
 
     Returns
     -------
@@ -37,7 +38,7 @@ def predict(model: Any, data: Any) -> Any:
     from dask import delayed
     from dask.highlevelgraph import HighLevelGraph
 
-    like, blocks = _like(model), blocks_of(data, labelled=False)
+    like, blocks = _like(model), blocks_of(model, data, labelled=False)
     fitted = delayed(model, pure=True, traverse=False)
     ask = delayed(_predict, pure=True)
     parts = [ask(fitted, block.X, block.name, like) for block in blocks]
@@ -60,4 +61,5 @@ def _like(model: Any) -> Any:
 
 def _predict(model: Any, X: Any, name: str, like: Any) -> Any:
     with naming(name):
-        return model.predict(X) if len(X) else like
+        found = [model.predict(rows) for rows in row_batches(X) if count_rows(rows)]
+        return np.concatenate(found) if len(found) > 1 else found[0] if found else like

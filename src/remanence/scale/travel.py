@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from remanence.estimators import RandomFeatures
+from remanence.estimators.growing_features import GrowingFeatures
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ def pack(model: Any) -> LearnedPart:
     """What the model has learned; a frozen encoder stays with the settings, which reach every worker once."""
     settings = set(model.get_params(deep=False))
     attributes = {name: value for name, value in model.__dict__.items() if name not in settings}
-    if not isinstance(model.features, RandomFeatures):
+    if not isinstance(model.features, (RandomFeatures, GrowingFeatures)):
         attributes.pop("features_", None)
     return LearnedPart(attributes)
 

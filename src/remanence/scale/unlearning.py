@@ -1,11 +1,11 @@
-"""Unlearn on a cluster: workers read the rows, and the model, which is in one place, lets go of them."""
+"""Unlearn on a cluster: the model goes from partition to partition, and lets go of the rows of each."""
 
 import copy
-from functools import partial
 from typing import Any
 
-from remanence.scale.blocks import DataBlock, blocks_of, check_pair
+from remanence.scale.blocks import blocks_of, check_pair, count_rows
 from remanence.scale.engine import computed
+from remanence.scale.files import row_pairs
 from remanence.scale.learning import check_mergeable
 from remanence.scale.naming import naming
 
@@ -13,7 +13,7 @@ from remanence.scale.naming import naming
 def unlearn(model: Any, data: Any, labels: Any = None, *, client: Any = None) -> Any:
     """Remove the rows of a distributed data set from a model.
 
-    Partitions are brought one after the other, so that memory is bounded by the largest one.
+    Partitions are removed one after the other, on a worker, so that memory is bounded by the largest one.
 
     Parameters
     ----------
@@ -36,35 +36,22 @@ def unlearn(model: Any, data: Any, labels: Any = None, *, client: Any = None) ->
     >>> rm.scale.unlearn(model, X[:100], y[:100]).n_seen_
     200
     """
-    check_mergeable(model)
-    return _without(copy.copy(model), blocks_of(data, labels), client)
-
-
-def _without(model: Any, blocks: list[DataBlock], client: Any) -> Any:
     from dask import delayed
 
-    pair = delayed(_pair, pure=True)
-    for k, block in enumerate(blocks):
-        done = computed(pair(block.X, block.y, block.name), client, partial(_remove, model, block.name))
-        if done is not model:  # a coroutine: the other blocks follow in it
-            return _without_later(done, model, blocks[k + 1 :], client)
-    return model
+    check_mergeable(model)
+    remove = delayed(_remove, pure=True)
+    left = delayed(model, pure=True, traverse=False)
+    for block in blocks_of(model, data, labels):
+        left = remove(left, block.X, block.y, block.name)
+    return computed(left, client, lambda found: found)
 
 
-async def _without_later(first: Any, model: Any, blocks: list[DataBlock], client: Any) -> Any:
-    await first
-    rest = _without(model, blocks, client)
-    return rest if rest is model else await rest
-
-
-def _pair(X: Any, y: Any, name: str) -> tuple[Any, Any]:
+def _remove(model: Any, X: Any, y: Any, name: str) -> Any:
+    """On a worker: the model without a block; the one that comes in is not changed, because a task may run twice."""
+    left = copy.copy(model)
     with naming(name):
-        check_pair(X, y)
-        return X, y
-
-
-def _remove(model: Any, name: str, pair: tuple[Any, Any]) -> Any:
-    with naming(name):
-        if len(pair[0]):
-            model.unlearn(*pair)
-    return model
+        for rows, labels in row_pairs(X, y):
+            check_pair(rows, labels)
+            if count_rows(rows):
+                left.unlearn(rows, labels)
+    return left

@@ -42,7 +42,7 @@ DESCRIPTIONS = {
 }
 
 
-def format_of(path: Path | str) -> str | None:
+def format_of(path: PurePath | str) -> str | None:
     """The format that the ending of a file name stands for; None if it is not that of a table."""
     name = PurePath(path)
     if name.suffix.lower() in COMPRESSIONS:

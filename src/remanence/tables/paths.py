@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import IO
 
 from remanence.errors import FileError, InputError, MissingDependency
@@ -28,12 +28,14 @@ def is_address(path: str | Path) -> bool:
 def expand_paths(patterns: Iterable[Path | str]) -> list[Path | str]:
     """The files that names, patterns such as 'data/*.csv' and folders stand for, each once, in the order given.
 
-    Standard input (-) and addresses (memory://rows.csv) stay as they are.
+    Standard input (-) stays as it is; addresses (s3://bucket/*.parquet) may be patterns with * and folders, too.
     """
     found: dict[Path | str, None] = {}
     for pattern in map(str, patterns):
-        if pattern == STANDARD_INPUT or is_address(pattern):
+        if pattern == STANDARD_INPUT:
             found[pattern] = None
+        elif is_address(pattern):
+            found.update(dict.fromkeys(_at_address(pattern)))
         elif Path(pattern).is_dir():
             found.update(dict.fromkeys(_in_folder(Path(pattern))))
         elif Path(pattern).exists() or not glob.has_magic(pattern):
@@ -48,11 +50,37 @@ def expand_paths(patterns: Iterable[Path | str]) -> list[Path | str]:
 
 def _in_folder(folder: Path) -> list[Path]:
     """The tables of a folder and the folders inside it, in the order of their names."""
-    inside = (path for path in sorted(folder.rglob("*")) if path.is_file() and format_of(path) is not None)
-    found = [p for p in inside if not any(part.startswith(HIDDEN) for part in p.relative_to(folder).parts)]
+    inside = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+    return [folder / path for path in _tables(inside, str(folder))]
+
+
+def _tables(inside: Iterable[PurePath], folder: str) -> list[PurePath]:
+    """The files, by their paths inside a folder, that are tables."""
+    tables = (path for path in inside if format_of(path) is not None)
+    found = [path for path in tables if not any(part.startswith(HIDDEN) for part in path.parts)]
     if not found:
         raise FileError(f"cannot find tables in the folder {folder}: no file in it ends in {', '.join(ENDINGS)}")
     return found
+
+
+def _at_address(pattern: str) -> list[str]:
+    """The addresses that a pattern or a folder of another file system stands for."""
+    if "*" not in pattern and format_of(pattern) is not None:  # (a question mark is no pattern: it begins a query)
+        return [pattern]
+    with _reading(pattern):
+        from fsspec.core import url_to_fs
+
+        system, path = url_to_fs(pattern)
+        if "*" in pattern:
+            matches = [match for match in sorted(system.glob(path)) if not system.isdir(match)]
+            if not matches:
+                raise FileError(f"cannot find {pattern}: no file matches this pattern")
+        elif system.isdir(path):
+            inside = [PurePosixPath(name).relative_to(path) for name in sorted(system.find(path))]
+            matches = [str(PurePosixPath(path) / name) for name in _tables(inside, pattern)]
+        else:
+            return [pattern]
+        return [system.unstrip_protocol(match) for match in matches]
 
 
 def format_named(name: str) -> str:
@@ -86,16 +114,25 @@ def _copy(text: str, file: IO[bytes]) -> None:
     if text == STANDARD_INPUT:
         shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
         return
-    try:
+    with _reading(text):
         import fsspec
-    except ImportError:
-        raise MissingDependency(f"reading {text} needs fsspec, which is not installed; pip install fsspec") from None
-    try:
+
         with fsspec.open(text, "rb") as source:
             shutil.copyfileobj(source, file, 1 << 20)
-    except MissingDependency:
+
+
+@contextmanager
+def _reading(address: str) -> Iterator[None]:
+    """Errors of fsspec, and of the packages it needs, as those of the library."""
+    try:
+        import fsspec  # noqa: F401
+    except ImportError:
+        raise MissingDependency(f"reading {address} needs fsspec, which is not installed; pip install fsspec") from None
+    try:
+        yield
+    except (MissingDependency, FileError):
         raise
     except ImportError as problem:
-        raise MissingDependency(f"reading {text} needs another package: {problem}") from None
+        raise MissingDependency(f"reading {address} needs another package: {problem}") from None
     except (OSError, ValueError) as problem:
-        raise FileError(f"cannot read {text}: {problem}") from None
+        raise FileError(f"cannot read {address}: {problem}") from None
