@@ -24,7 +24,7 @@ LARGEST = {np.dtype(np.float64): 1e150, np.dtype(np.float32): 1e15}  # sums of s
 
 
 def check_numbers(values: Any, name: str, dtype: npt.DTypeLike) -> Array:
-    """Values as an array of this precision, or a refusal of what are no real numbers."""
+    """Values as an array of this precision, or a refusal of what are no numbers; complex ones only where it is."""
     if type(values) is np.ndarray and values.dtype == dtype:  # the common case, without ceremony
         return values
     check_unmasked(values, name)
@@ -32,12 +32,14 @@ def check_numbers(values: Any, name: str, dtype: npt.DTypeLike) -> Array:
         array = np.asarray(values)
         if array.dtype.kind == "O" and all(isinstance(v, (int, float, np.number)) for v in array.flat):
             array = array.astype(float)
-        if array.dtype.kind == "c":
+        complex_too = np.dtype(dtype).kind == "c"
+        if array.dtype.kind == "c" and not complex_too:
             raise InputError(
                 f"expected {name} to hold real numbers, got {array.dtype}. Complex data not supported: "
-                f"pass real and imaginary parts as columns of their own"
+                f"pass real and imaginary parts as columns of their own, or begin a state of RLS, LMS, APA, ICL or "
+                f"Kalman with dtype=complex128"
             )
-        if array.dtype.kind not in "fiub":
+        if array.dtype.kind not in ("fiubc" if complex_too else "fiub"):
             raise TypeError
     except InputError:
         raise
@@ -70,6 +72,8 @@ def check_unmasked(values: Any, name: str) -> None:
 
 def check_finite(array: Array, name: str) -> None:
     """Refuse NaN, infinity and magnitudes whose squares overflow; one pass in the good case."""
+    if array.dtype.kind == "c":
+        array = np.ascontiguousarray(array).view(array.dtype.char.lower())
     if squared_sum(array) < (1e280 if array.dtype == np.float64 else 1e28):  # neither NaN, nor infinite, nor huge
         return
     with np.errstate(over="ignore", invalid="ignore"):
@@ -116,7 +120,10 @@ def check_start(start: Any, features: int, outputs: int, dtype: npt.DTypeLike = 
     except TypeError:
         known = False
     if not known:
-        raise InputError(f"expected dtype float64 or float32, got {dtype!r}")
+        raise InputError(
+            f"expected dtype float64 or float32, got {dtype!r}; "
+            f"complex numbers are learned by RLS, LMS, APA, ICL and Kalman"
+        )
     if start is None:
         return np.zeros((features, outputs), dtype)
     start = check_numbers(start, "start", dtype)

@@ -34,6 +34,11 @@ def in_float32(method):
     return method, method.update(method.init(3, 2, dtype=np.float32), X, Y)
 
 
+def of_complex(method):
+    X, Y = data()
+    return method, method.update(method.init(3, 2, dtype=complex), X + 1j * X[::-1], Y + 1j)
+
+
 def constrained():
     X, Y = data(n=2)
     method = rm.RLS(forget=0)
@@ -102,6 +107,8 @@ LISTED = {
     "RLS, forget auto": lambda: taught(rm.RLS(0.5, "auto")),
     "RLS, exact": constrained,
     "RLS, float32": lambda: in_float32(rm.RLS()),
+    "RLS, complex": lambda: of_complex(rm.RLS(0.5)),
+    "LMS, complex": lambda: of_complex(rm.LMS(0.5)),
     "LowRankRLS": lambda: taught(rm.LowRankRLS(2)),
     "Kalman": lambda: taught(rm.Kalman(0.1)),
     "Kalman, auto": lambda: taught(rm.Kalman("auto", lag=2)),

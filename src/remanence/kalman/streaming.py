@@ -28,6 +28,7 @@ from remanence.memory import root as roots
 from remanence.memory.gaussian import Gaussian, gain, symmetric
 from remanence.memory.root import sums_of_squares, take_outputs
 from remanence.methods.protocol import Method
+from remanence.methods.signals.complex_numbers import InPairs, takes_complex
 from remanence.validation import (
     check_block,
     check_count,
@@ -87,6 +88,7 @@ class KalmanState:
         return -0.5 * (outputs * member.logdet + numbers * float(np.log(scale)) + price)  # (K4)
 
 
+@takes_complex
 @dataclass(frozen=True, slots=True)
 class Kalman(Method[KalmanState]):
     """Kalman filter over tasks whose weights drift; one call of `update` is one task.
@@ -195,6 +197,12 @@ class Kalman(Method[KalmanState]):
                 stacklevel=2,
             )
         return result
+
+    def in_pairs(self) -> InPairs:
+        if isinstance(self.drift, (str, float)):
+            return InPairs(self)
+        Q = np.array(self.drift)
+        return InPairs(replace(self, drift=np.repeat(Q, 2) if Q.ndim == 1 else np.kron(Q, np.eye(2))))
 
     def update(self, state: KalmanState, X: Any, Y: Any, donate: bool = False) -> KalmanState:
         return self._task_learned(state, X, Y)[0]

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from remanence.arrays import Array
 from remanence.errors import InputError
@@ -38,17 +39,22 @@ class Stream:
     start: Array  # (d, c)
 
     @classmethod
-    def drawn(cls, seed: int, rows: int, features: int, outputs: int) -> "Stream":
+    def drawn(cls, seed: int, rows: int, features: int, outputs: int, dtype: DTypeLike = np.float64) -> "Stream":
         rng = np.random.default_rng([seed, rows, features, outputs])
-        X = rng.standard_normal((rows, features))
-        return cls(X, X @ rng.standard_normal((features, outputs)), rng.standard_normal((features, outputs)))
+
+        def draw(*shape: int) -> Array:
+            found = rng.standard_normal(shape)
+            return found if np.dtype(dtype).kind != "c" else found + 1j * rng.standard_normal(shape)
+
+        X = draw(rows, features)
+        return cls(X, X @ draw(features, outputs), draw(features, outputs))
 
     def cut(self, size: int) -> Iterator[tuple[Array, Array]]:
         for i in range(0, len(self.X), size):
             yield self.X[i : i + size], self.Y[i : i + size]
 
 
-def check_method(method: Any, seed: int = 0) -> None:
+def check_method(method: Any, seed: int = 0, dtype: DTypeLike = np.float64) -> None:
     """Run every law on a method; the first one that does not hold raises an AssertionError.
 
     Parameters
@@ -57,17 +63,20 @@ def check_method(method: Any, seed: int = 0) -> None:
         A method value, such as `rm.RLS(ridge=0.1)` or an instance of a class of your own.
     seed : int
         Chooses the rows on which the laws are tried.
+    dtype : float64 or complex128, default=float64
+        The numbers of the rows.
 
     Examples
     --------
     >>> import remanence as rm
     >>> rm.check_method(rm.RLS(forget=0.99))
+    >>> rm.check_method(rm.RLS(forget=0.99), dtype=complex)
     """
     if not isinstance(method, Method):
         got = f"the class {method.__name__}" if isinstance(method, type) else type(method).__name__
         raise InputError(f"expected a method value such as rm.RLS(), got {got}")
     for rows, features, outputs in ((7, 1, 1), (9, 5, 2), (40, 12, 3), (60, 4, 1)):
-        stream = Stream.drawn(seed, rows, features, outputs)
+        stream = Stream.drawn(seed, rows, features, outputs, dtype)
         for law in LAWS:
             try:
                 law(method, stream)
@@ -101,7 +110,8 @@ def beginning_is_the_start(method: Method[Any], stream: Stream) -> None:
     if not method.linear:  # a start is a linear model to begin from
         given, zeros = stream.X @ given, stream.X @ zeros
     _equal(_model(method, _fresh(method, stream), stream), given, "weights")
-    _equal(_model(method, method.init(features, outputs), stream), zeros, "weights without a start")
+    empty = method.init(features, outputs, dtype=stream.X.dtype)
+    _equal(_model(method, empty, stream), zeros, "weights without a start")
 
 
 def predicting_is_a_product(method: Method[Any], stream: Stream) -> None:
@@ -233,7 +243,7 @@ LAWS: tuple[Callable[[Method[Any], Stream], None], ...] = (
 
 def _fresh(method: Method[Any], stream: Stream) -> Any:
     features, outputs = stream.start.shape
-    return method.init(features, outputs, start=stream.start)
+    return method.init(features, outputs, start=stream.start, dtype=stream.X.dtype)
 
 
 def _model(method: Method[Any], state: Any, stream: Stream) -> Array:

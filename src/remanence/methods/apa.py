@@ -8,7 +8,7 @@ Dependent samples get the minimum-norm correction, inconsistent ones its least-s
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -21,7 +21,8 @@ from remanence.memory.root import take_outputs
 from remanence.memory.subspace import nothing
 from remanence.memory.window import Everything, Window, correction, nothing_seen
 from remanence.methods.protocol import Method
-from remanence.methods.step_sizes import check_step, resolve
+from remanence.methods.signals.complex_numbers import InPairs, takes_complex
+from remanence.methods.step_sizes import check_step, resolve, twice
 from remanence.validation import check_block, check_count, check_result, check_start, quiet
 
 LARGEST_BUFFER = 10_000
@@ -37,6 +38,7 @@ class APAState:
     count: int
 
 
+@takes_complex
 @dataclass(frozen=True, slots=True)
 class APA(Method[APAState]):
     """Affine projection: the smallest change that meets the new sample and the last `buffer` samples.
@@ -112,6 +114,31 @@ class APA(Method[APAState]):
                 errors[i] = Y[i] - X[i] @ W
                 past = past.absorbed(X[i : i + 1], Y[i : i + 1], 1e-9)
                 W = W + steps[i] * (past.nearest(W) - W)  # (A1)
+        check_result(W, errors)
+        return APAState(W, past, state.count + len(X)), errors
+
+    def in_pairs(self) -> InPairs:
+        doubled = None if self.buffer is None else min(2 * self.buffer, LARGEST_BUFFER)
+        real = replace(self, buffer=doubled, step=twice(self.step))
+        if self.buffer is None and self.step == 1.0:
+            return InPairs(real)  # the steps in between leave no trace
+        return InPairs(real, track=self._track_pairs)
+
+    def _track_pairs(self, state: APAState, X: Array, Y: Array) -> tuple[APAState, Array]:
+        """Learn two rows at a time: both are met with all those before them."""
+        steps = resolve(self.step, state.count // 2, len(X) // 2).astype(X.dtype)
+        W, errors, past = state.W, np.empty(Y.shape, Y.dtype), state.past
+        for i, step in enumerate(steps):
+            pair = slice(2 * i, 2 * i + 2)
+            errors[pair] = Y[pair] - X[pair] @ W
+            if isinstance(past, Window):
+                assert self.buffer is not None
+                now = past.pushed(X[pair], Y[pair], 2 * self.buffer + 2)
+                W = W + step * correction(now.X, now.Y - now.X @ W)  # (A1)
+                past = now.pushed(X[:0], Y[:0], 2 * self.buffer) if self.buffer else past
+            else:
+                past = past.absorbed(X[pair], Y[pair], 1e-9)
+                W = W + step * (past.nearest(W) - W)  # (A1)
         check_result(W, errors)
         return APAState(W, past, state.count + len(X)), errors
 

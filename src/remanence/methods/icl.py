@@ -17,6 +17,7 @@ from remanence.memory.root import take_outputs
 from remanence.memory.subspace import Subspace, nothing
 from remanence.memory.subspace_walk import walk
 from remanence.methods.protocol import Method
+from remanence.methods.signals.complex_numbers import InPairs, takes_complex
 from remanence.validation import check_block, check_number, check_start
 
 
@@ -28,6 +29,7 @@ class ICLState:
     past: Annotated[Subspace, "d *"]
 
 
+@takes_complex
 @dataclass(frozen=True, slots=True)
 class ICL(Method[ICLState]):
     """Ideal Continual Learner: fits each new sample exactly without changing any earlier prediction.
@@ -71,6 +73,9 @@ class ICL(Method[ICLState]):
         X, Y = check_block(X, Y, state.W)
         W, past, errors = walk(state.W, state.past, X, Y, self.tolerance)
         return ICLState(W, past), errors
+
+    def in_pairs(self) -> InPairs:
+        return InPairs(self)
 
     def weights(self, state: ICLState) -> Array:
         return read_only(state.W)

@@ -5,7 +5,7 @@ minimise ‖θ − θᵗ⁻¹‖²  subject to  y − xᵀθ = (1 − γ)(y − 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, cast
 
 import numpy as np
@@ -17,7 +17,8 @@ from remanence.kernels.filters import lms_walk
 from remanence.memory.root import add_rows, check_sources, take_outputs, take_rows
 from remanence.methods.live.generic import Live
 from remanence.methods.protocol import Method
-from remanence.methods.step_sizes import check_step, resolve
+from remanence.methods.signals.complex_numbers import InPairs, takes_complex
+from remanence.methods.step_sizes import check_step, resolve, twice
 from remanence.validation import check_block, check_finite, check_result, check_start, quiet
 
 
@@ -29,6 +30,7 @@ class LMSState:
     count: int
 
 
+@takes_complex
 @dataclass(frozen=True, slots=True)
 class LMS(Method[LMSState]):
     """Least mean squares: corrects each sample by the smallest change of the weights, and keeps no other sample.
@@ -78,6 +80,9 @@ class LMS(Method[LMSState]):
             check_finite(X, "X")  # (the loop looks at every entry anyway, so it also looks for NaN)
         check_result(W, errors)
         return LMSState(np.ascontiguousarray(W.T), state.count + len(X)), errors
+
+    def in_pairs(self) -> InPairs:
+        return InPairs(self if isinstance(self.step, float) else replace(self, step=twice(self.step)))
 
     def repeating(self, times: Array, first: int) -> "LMS":
         """The method for which sample first + i counts as `times[i]` samples in a row.

@@ -47,8 +47,9 @@ class Method(ABC, Generic[State]):
             d and c.
         start : array (d, c), optional
             θ⁰, a pre-trained model to begin from; 0 by default.
-        dtype : float64 or float32
-            The precision of the state.
+        dtype : float64, float32, complex128 or complex64
+            The precision of the state. LMS, APA, ICL, RLS and Kalman learn complex rows: they minimise |y − xᵀw|², and
+            predictions are X @ W.
         """
 
     @abstractmethod

@@ -8,7 +8,7 @@ state of rls_exact.py.
 """
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -31,6 +31,7 @@ from remanence.methods.precision import check_loss
 from remanence.methods.ridge.left_out_errors import LOO, chosen
 from remanence.methods.rls_exact import ExactState
 from remanence.methods.rls_state import RLSState
+from remanence.methods.signals.complex_numbers import InPairs, takes_complex
 from remanence.validation import (
     check_block,
     check_free,
@@ -55,6 +56,7 @@ def schedules(forget: float | Literal["auto"], floor: float) -> WeightSchedule:
     return WeightSchedule(1.0 if isinstance(forget, str) else forget, floor)
 
 
+@takes_complex
 @dataclass(frozen=True, slots=True)
 class RLS(SoftMethod[Learned]):
     """Recursive least squares: after every row the ridge solution over all rows so far, by orthogonal rotations.
@@ -168,6 +170,17 @@ class RLS(SoftMethod[Learned]):
         X, Y = check_block(X, Y, state.start)
         new, errors = state.tracked(self._schedule, X, Y, donate)
         return (new if self.ridge not in LOO else self._left_out_ridge(new, X, Y)), errors
+
+    def in_pairs(self) -> InPairs:
+        if isinstance(self.ridge, str) or isinstance(self.forget, str):
+            raise InputError(
+                f"expected numbers as ridge and forget for complex rows, got {self.ridge!r} and {self.forget!r}"
+            )
+        if self.forget in (0, 1):
+            return InPairs(self, variance=2.0)
+        real = replace(self, forget=self.forget**0.5)
+        track = partial(_track_pairs, real) if self.floor else None  # the prior is another one between two rows
+        return InPairs(real, first=self.forget**-0.25, track=track, variance=2.0)
 
     def live_from(self, state: Learned) -> Live[Learned]:
         if not isinstance(state, RLSState) or not state.is_recursive(self._schedule) or state.start.dtype != np.float64:
@@ -432,3 +445,13 @@ class RLS(SoftMethod[Learned]):
                 f"expected forget to be 0 or at least {least:.1g} in {dtype}, got {self.forget:g}: the newest rows but "
                 f"{NEWEST - 1} would weigh less than rounding; forget=0 meets every sample exactly"
             )
+
+
+def _track_pairs(rls: RLS, state: Learned, X: Array, Y: Array) -> tuple[Learned, Array]:
+    """Predict two rows with the same weights, then learn both."""
+    errors = np.empty_like(Y)
+    for i in range(0, len(X), 2):
+        pair = slice(i, i + 2)
+        errors[pair] = Y[pair] - X[pair] @ rls.weights(state)
+        state = rls.update(state, X[pair], Y[pair])
+    return state, errors

@@ -100,7 +100,7 @@ class Live(Generic[State]):
         return target, errors[0]
 
     def _out(self, values: Array) -> float | Array:
-        return float(values[0]) if self.outputs == 1 else values
+        return values[0].item() if self.outputs == 1 else values
 
     def __repr__(self) -> str:
         return f"{self.method!r}.live(features={self.features}, outputs={self.outputs})"

@@ -168,6 +168,13 @@ def resolve(step: Step, first: int, count: int) -> Array:
     return _numbers(values[first : first + count])
 
 
+def twice(step: Any) -> Any:
+    """The steps of two rows for every sample."""
+    if callable(step):
+        return lambda t: step((t + 1) // 2)
+    return step if isinstance(step, float) else tuple(value for value in step for _ in range(2))
+
+
 def _rule(step: Rule, t: int) -> float:
     value: Any = step(t)
     good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)

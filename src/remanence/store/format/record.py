@@ -64,7 +64,7 @@ class Record:
 
     module: str  # where the class is defined; imported when first needed
     parts: Mapping[str, str]  # name: specification
-    spec: Callable[[Any], ArraySpec] | None = None  # its lengths; None finds them by the letters of its parts
+    spec: Callable[[Any], ArraySpec | None] | None = None  # its lengths; None finds them by the letters of its parts
     to_parts: Callable[[Any], dict[str, Any]] = fields_of
     from_parts: Callable[[Any, dict[str, Any]], Any] = construct
     learned: Mapping[str, str] = field(default_factory=dict)  # parts it has once it has learned: all or none

@@ -66,6 +66,17 @@ def _pending_spec(pending: Any) -> ArraySpec:
     return ArraySpec((pending.X.shape[1], pending.Y.shape[1]), pending.X.dtype)
 
 
+def _complex_spec(state: Any) -> ArraySpec | None:
+    from remanence.store.records.registry import spec_of
+
+    found = spec_of(state.pairs)
+    return None if found is None else ArraySpec((found.shape[0] // 2, *found.shape[1:]), found.dtype)
+
+
+def _complex_check(parts: PartValues, lengths: Lengths) -> str:
+    return f"expected an even number of real features, got {lengths['r']}" if lengths["r"] % 2 else ""
+
+
 LINEAR_RECORDS = {
     "Alternating": Record(f"{METHODS}.step_sizes", {"c": "number"}),
     # states
@@ -96,6 +107,9 @@ LINEAR_RECORDS = {
         {"members": "tuple RLSState d *", "given": "* float64"},
         spec=lambda state: ArraySpec(state.start.shape, state.start.dtype),
         check=_by_class_check,
+    ),
+    "ComplexState": Record(
+        f"{METHODS}.signals.complex_numbers", {"pairs": "state r c"}, spec=_complex_spec, check=_complex_check
     ),
     "Known": Record(
         f"{MEMORY}.posterior",

@@ -1,0 +1,1 @@
+"""Methods for signals: complex numbers, sliding windows, filters in the frequency domain."""
