@@ -120,6 +120,7 @@ LISTED = {
     "classifier, balanced": lambda: classifier([0, 1, 2], class_weight="balanced"),
     "classifier, LMS": lambda: classifier([0, 1, 2], rm.LMS(0.1), fit_intercept=False),
     "classifier, lowrank": lambda: classifier([0, 1, 2], rm.LowRankRLS(2), dtype="float32"),
+    "classifier, sets": lambda: rm.ContinualClassifier().fit(data(0, 20)[0], [{"a", "b"}, {"b"}, set(), {"c"}] * 5),
     "classifier, new": lambda: rm.ContinualClassifier(rm.RLS(2.0), features=rm.RandomFeatures(7)),
     "regressor": lambda: regressor(),
     "regressor, intervals": lambda: regressor(intervals=True),
@@ -275,6 +276,8 @@ def _use_estimator(learner):
         X = table_for(learner.features_)
     if "classes_" in vars(learner):
         y = learner.classes_[np.arange(4) % len(learner.classes_)]
+        if "multilabel_" in vars(learner):
+            y = [{label} for label in y.tolist()] if learner.multilabel_ == "sets" else np.eye(4, len(learner.classes_))
     elif "state_" in vars(learner):
         W = learner.method_.weights(learner.state_)
         y = np.arange(4.0) if learner._flat else np.ones((4, W.shape[1]))

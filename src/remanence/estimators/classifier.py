@@ -1,7 +1,8 @@
 """A linear classifier that learns incrementally: new samples, new classes, merging and unlearning.
 
 With RLS it is D-RLS: least squares on one-hot labels. The target of a class is zero for all rows before its first one,
-so learning class by class gives the classifier that training on all rows at once gives. With LMS it is Adaline.
+so learning class by class gives the classifier that training on all rows at once gives. With LMS it is Adaline. Rows
+may have sets of labels, see label_sets.py.
 """
 
 from typing import Any, Self
@@ -14,6 +15,7 @@ from remanence.errors import InputError
 from remanence.estimators.base import positive
 from remanence.estimators.growing_classes import grow_classes
 from remanence.estimators.input_checks import are_labelled, as_input_error, check_labels
+from remanence.estimators.label_sets import SETS, THRESHOLD, LabelSets, read_label_sets
 from remanence.estimators.readouts.self_assessing import Block, SelfAssessing
 from remanence.estimators.readouts.solution import READOUTS, check_readout
 from remanence.estimators.rows.sparse_input import check_width, part_of, parts_of
@@ -123,8 +125,11 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         Parameters
         ----------
         X : array, sparse matrix, table or list of dictionaries (n, d)
-        y : array (n,)
-            Labels of one kind: integers, booleans, text or bytes.
+        y : array (n,), or several labels per row
+            Labels of one kind: integers, booleans, text or bytes. Several labels per row, or none: an indicator
+            (n, labels) of 0 and 1, whose columns are the labels 0, 1, …, or a sequence of sets (lists of text are sets
+            too). Then `predict` answers in the same form; readouts other than ridge, class weights and
+            prior="uniform" are refused.
         sample_weight : array (n,), optional
 
         Returns
@@ -139,7 +144,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         Parameters
         ----------
         X : array, sparse matrix, table or list of dictionaries (n, d)
-        y : array (n,)
+        y : array (n,), or several labels per row as in `fit`
         classes : array, optional
             Labels that become classes before their first row. Never needed; labels outside of it are accepted.
         sample_weight : array (n,), optional
@@ -159,7 +164,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
             return self
         y = draft._labels(y, X.shape[0], fresh)
         X, y, weights = positive(X, y, draft._sample_weights(sample_weight, X, y))
-        known, moved = grow_classes(None if fresh else draft.classes_, y, classes)
+        known, moved = draft._classes_with(y, classes, fresh)
         method = draft._method()
         if fresh:
             check_width(X, method, len(known))
@@ -168,9 +173,9 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
             state, counts = draft._with_classes(len(known), moved)
         for part in parts_of(X, method):
             first = fresh and not part.start
-            design, positions = draft._design(part_of(X, part, method), first), np.searchsorted(known, y[part])
-            targets = one_hot(positions, len(known), design.dtype)
-            counts = counts + np.bincount(positions, minlength=len(known))
+            design = draft._design(part_of(X, part, method), first)
+            targets = targets_of(y[part], known, design.dtype)
+            counts = counts + counts_of(y[part], known)
             block = Block(design, targets, y[part], None if weights is None else weights[part])
             draft._teach(state, block, known, counts, first, own=fresh or bool(part.start))
             state = draft.state_
@@ -213,11 +218,40 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         kept = [label for label, there in zip(list(y), present.tolist(), strict=True) if there]
         return X[present], kept, None if weights is None else weights[present]
 
-    def _labels(self, y: Any, rows: int | None, fresh: bool = False) -> Array:
-        labels = check_labels(y, rows)
-        if not fresh:
-            check_same_kind(labels, self.classes_)
-        return labels
+    def _labels(self, y: Any, rows: int, fresh: bool = False) -> Any:
+        """Checked labels, (n,), or LabelSets where rows have several."""
+        sets = as_input_error(read_label_sets, y)
+        if not fresh and (None if sets is None else sets.form) != self._sets():
+            met = {None: "one label per row", "indicator": "an indicator of 0 and 1", SETS: "sets of labels"}
+            raise InputError(
+                f"expected {met[self._sets()]}, as this model has learned, got "
+                f"{met[None if sets is None else sets.form]}; use one form of labels"
+            )
+        if sets is None:
+            labels = check_labels(y, rows)
+            if not fresh:
+                check_same_kind(labels, self.classes_)
+            return labels
+        if len(sets) != rows:
+            raise InputError(f"expected labels for {rows} rows, got {len(sets)}; they must pair row by row")
+        if fresh:
+            self.multilabel_ = sets.form
+            self._check_for_sets()
+        else:
+            sets.check_like(self.classes_)
+        return sets
+
+    def _classes_with(self, y: Any, announced: Any, fresh: bool) -> tuple[Array, Array]:
+        """The classes after labels y, and the position of every known class among them."""
+        if not isinstance(y, LabelSets):
+            return grow_classes(None if fresh else self.classes_, y, announced)
+        if announced is not None and y.form != SETS:
+            raise InputError("expected no `classes` with an indicator, whose columns are the labels")
+        if not len(y.labels):
+            if fresh and announced is None:
+                raise InputError("expected at least one row with a label, got none")
+            y = LabelSets(y.form, check_labels(announced) if fresh else self.classes_, y.has)
+        return grow_classes(None if fresh else self.classes_, y.labels, announced)
 
     def _sample_weights(self, sample_weight: Any, X: Any, y: Array) -> Array | None:
         weights = self._check_weights(sample_weight, X)
@@ -241,13 +275,24 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
     # Predicting
 
     def decision_function(self, X: Any) -> Array:
-        """The score of every class, (n, classes); for two classes the second minus the first, (n,)."""
-        scores = self.class_scores(X)
+        """The score of every class, (n, classes); for two classes the second minus the first, (n,).
+
+        Where rows have several labels: how far the score of every label is above the threshold 0.5.
+        """
+        now = self._now()
+        scores = now._class_scores(X)
+        if now._sets() is not None:
+            return np.asarray(scores - THRESHOLD, scores.dtype)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The accuracy on rows X with labels y."""
-        return float(as_input_error(super().score, X, y, sample_weight))
+        """The accuracy on rows X with labels y; of several labels per row, all have to be right."""
+        now = self._now()
+        if now._sets() is None:
+            return float(as_input_error(super().score, X, y, sample_weight))
+        has = now._class_scores(X) > THRESHOLD
+        right = now._labels(y, len(has)).agree(has, now.classes_)
+        return float(np.average(right, weights=now._check_weights(sample_weight, has)))
 
     # Changing
 
@@ -274,26 +319,35 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         X = draft._encode(draft._check_X(rows, reset=False))
         X, y, sample_weight = draft._labelled(X, y, sample_weight)
         y = draft._labels(y, X.shape[0])
-        unknown = np.setdiff1d(y, draft.classes_)
+        unknown = np.setdiff1d(y.only_met().labels if isinstance(y, LabelSets) else y, draft.classes_)
         if len(unknown):
             raise InputError(f"expected labels that were learned, {draft.classes_.tolist()}, got {unknown.tolist()}")
         X, y, weights = positive(X, y, draft._sample_weights(sample_weight, X, y))
-        positions = np.searchsorted(draft.classes_, y)
-        counts = draft.class_count_ - np.bincount(positions, minlength=len(draft.classes_))
+        y = y.only_met() if isinstance(y, LabelSets) else y
+        counts = draft.class_count_ - counts_of(y, draft.classes_)
         if (counts < 0).any():
             short = draft.classes_[counts < 0].tolist()
             raise InputError(f"expected at most as many samples of a class as were learned, got more of {short}")
         before = draft.n_seen_
-        draft._remove(X, one_hot(positions, len(draft.classes_), draft._dtype()), weights, accept_loss)
+        draft._remove(X, targets_of(y, draft.classes_, draft._dtype()), weights, accept_loss)
         draft._reassess(draft._assessment().unlearned(draft.n_seen_, before))
-        kept = np.flatnonzero(counts > 0)
-        if not len(kept):
+        if not draft.n_seen_:
             return self._hand_over(draft._blank())
-        if len(kept) < len(counts):
-            draft.state_ = draft._method().with_outputs(draft.state_, kept)
-        draft.classes_, draft.class_count_ = draft.classes_[kept], counts[kept]
+        draft._without_labels(counts)
         draft._shrink(rows)
         return self._hand_over(draft)
+
+    def _without_labels(self, counts: Array) -> None:
+        """Drop the classes that no row has any more; the columns of an indicator stay, with targets that are all 0."""
+        kept = np.flatnonzero(counts > 0)
+        if self._sets() == "indicator" or not len(kept):
+            kept = np.where(counts > 0, np.arange(len(counts)), -1)
+            classes, counts = self.classes_, np.maximum(counts, 0)
+        else:
+            classes, counts = self.classes_[kept], counts[kept]
+        if not np.array_equal(kept, np.arange(len(self.classes_))):
+            self.state_ = self._method().with_outputs(self.state_, kept)
+        self.classes_, self.class_count_ = classes, counts
 
     def merge(self, other: "ContinualClassifier") -> Self:
         """Merge another classifier into this one: afterwards it equals one that learned the samples of both.
@@ -310,6 +364,10 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         method, draft = self._soft("merge"), self._now()
         other = draft._check_other(other)
         check_same_kind(other.classes_, draft.classes_)
+        if draft._sets() != other._sets():
+            raise InputError(
+                "expected two models whose labels have the same form, got single labels, sets or indicators"
+            )
         if isinstance(draft.state_, ByClassState) != isinstance(other.state_, ByClassState):
             raise InputError(
                 'expected two models that learned with class_weight="balanced", or two that did not, got one of each'
@@ -323,9 +381,23 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         draft._reassess(draft._assessment().merged(other._assessment()))
         return self._hand_over(draft)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
-def one_hot(positions: Array, classes: int, dtype: Any) -> Array:
-    """One-hot targets (n, classes), column-major as a soft memory takes them."""
-    targets = np.zeros((len(positions), classes), dtype, order="F")
-    targets[np.arange(len(positions)), positions] = 1
+
+def targets_of(y: Any, classes: Array, dtype: Any) -> Array:
+    """One-hot targets of labels or sets of them, (n, classes), column-major as a soft memory takes them."""
+    if isinstance(y, LabelSets):
+        return y.targets(classes, dtype)
+    targets = np.zeros((len(y), len(classes)), dtype, order="F")
+    targets[np.arange(len(y)), np.searchsorted(classes, y)] = 1
     return targets
+
+
+def counts_of(y: Any, classes: Array) -> Array:
+    """How many rows have each class, (classes,)."""
+    if isinstance(y, LabelSets):
+        return y.counts(classes)
+    return np.bincount(np.searchsorted(classes, y), minlength=len(classes))

@@ -71,6 +71,8 @@ def check_labels(y: Any, rows: int | None = None) -> Array:
     if not (type(y) is np.ndarray and y.ndim == 1):
         if isinstance(y, (list, tuple)):
             _check_size(y, len(y))
+            if len({family_of_value(value) for value in y} - {""}) > 1:  # (an array would make text of all of them)
+                raise _several_kinds(y)
         y = as_input_error(column_or_1d, y, warn=True)
     if y.dtype.kind in "OT":
         y = _of_one_kind(y)
@@ -131,5 +133,9 @@ def _of_one_kind(y: Array) -> Array:
             "Unknown label type: expected labels that an array can tell apart, got numbers of too many digits, numbers "
             "that differ in digits beyond double precision, or text that ends in a zero character; use plain text"
         )
+    raise _several_kinds(values)
+
+
+def _several_kinds(values: Any) -> InputTypeError:
     types = sorted({type(value).__name__ for value in values})
-    raise InputTypeError(f"Unknown label type: expected labels of one kind, all text or all numbers, got {types}")
+    return InputTypeError(f"Unknown label type: expected labels of one kind, all text or all numbers, got {types}")

@@ -15,6 +15,7 @@ from remanence.errors import InputError
 from remanence.estimators.conformal import PastErrors, check_level
 from remanence.estimators.fingerprint import fingerprint, stands_for
 from remanence.estimators.growing_features import GrowsFeatures
+from remanence.estimators.label_sets import answers, shares
 from remanence.estimators.readouts.assessment import NOTHING, Assessment
 from remanence.estimators.readouts.calibration import Calibration
 from remanence.estimators.readouts.solution import READOUTS, Solution, SolutionCache, check_readout, solve_discriminant
@@ -303,16 +304,39 @@ class LinearClassifier(LinearPredictor):
                 'expected class_weight as it was when this model learned, got "balanced", which needs a memory of each '
                 "class; set it back, or fit anew"
             )
+        if self._sets() is not None:
+            self._check_for_sets()
+
+    def _sets(self) -> str | None:
+        """The form of the labels where rows have sets of them; None where every row has one."""
+        form: str | None = self.__dict__.get("multilabel_")
+        return form
+
+    def _check_for_sets(self) -> None:
+        """Raise an InputError for settings that mean something only where every row has one label."""
+        for name, usual in (("readout", "ridge"), ("class_weight", None), ("prior", "seen")):
+            found = getattr(self, name)
+            if not (found is None or isinstance(found, str)) or found != usual:
+                raise InputError(
+                    f"expected {name}={usual!r} where rows have several labels or none, got {found!r:.60}, which needs "
+                    f"one class per row; set it back, or learn a single label"
+                )
 
     def _hand_over(self, draft: Self) -> Self:
         draft._solved = SolutionCache()
         return super()._hand_over(draft)
 
     def predict(self, X: Any) -> Array:
-        """The class with the highest score, (n,)."""
+        """The class with the highest score, (n,).
+
+        Where rows have several labels: those whose score is above 0.5, in the form they were learned in, as an
+        indicator (n, labels) of 0 and 1 or as frozensets (n,).
+        """
         now = self._now()
-        best = now._class_scores(X).argmax(axis=1)
-        return np.asarray(now.classes_[best])
+        scores, form = now._class_scores(X), now._sets()
+        if form is not None:
+            return answers(scores, now.classes_, form)
+        return np.asarray(now.classes_[scores.argmax(axis=1)])
 
     def class_scores(self, X: Any) -> Array:
         """The score of every class, (n, classes), also for two classes."""
@@ -337,7 +361,8 @@ class LinearClassifier(LinearPredictor):
         """The probability of every class, (n, classes).
 
         A softmax of the scores whose temperature is fitted to answers that the model gave to rows it had not learned,
-        see `calibration_`. It keeps the order of the scores.
+        see `calibration_`. It keeps the order of the scores. Where rows have several labels: the probability of every
+        label by itself, which is its score, within what the number of rows learned can tell from 0 and 1.
 
         Parameters
         ----------
@@ -348,7 +373,8 @@ class LinearClassifier(LinearPredictor):
         array (n, classes)
         """
         now = self._now()
-        return now._calibration().probabilities(now._class_scores(X))
+        scores = now._class_scores(X)
+        return now._calibration().probabilities(scores) if now._sets() is None else shares(scores, now.n_seen_)
 
     @property
     def calibration_(self) -> Calibration:
@@ -411,8 +437,9 @@ class LinearClassifier(LinearPredictor):
     @property
     def coef_(self) -> Array:
         """(classes, features); for two classes one row, the second minus the first."""
-        coefficients, _ = self._now()._split()
-        return coefficients[1:] - coefficients[:1] if len(coefficients) == 2 else coefficients
+        now = self._now()
+        coefficients, _ = now._split()
+        return coefficients[1:] - coefficients[:1] if now._two() else coefficients
 
     @property
     def intercept_(self) -> Array:
@@ -422,7 +449,11 @@ class LinearClassifier(LinearPredictor):
         solution = now._solution()
         if solution is not None and solution.bias is not None:
             intercepts = solution.bias.astype(intercepts.dtype)
-        return intercepts[1:] - intercepts[:1] if len(intercepts) == 2 else intercepts
+        return intercepts[1:] - intercepts[:1] if now._two() else intercepts
+
+    def _two(self) -> bool:
+        """Whether there are two classes that exclude each other."""
+        return len(self.classes_) == 2 and self._sets() is None
 
 
 class LinearRegressor(LinearPredictor):

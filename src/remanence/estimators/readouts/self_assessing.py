@@ -40,7 +40,7 @@ class Block:
 
     design: Any  # (n, d), an array or SparseRows
     targets: Array  # (n, c)
-    labels: Array  # (n,)
+    labels: Any  # (n,), or LabelSets
     weights: Array | None  # (n,)
 
     def part(self, rows: slice) -> "Block":
@@ -74,7 +74,7 @@ class SelfAssessing(LinearClassifier, ContinualEstimator):
         if fresh:
             self.assessment_, self._earlier, self._budget = NOTHING, None, Budget()
         method = self._method()
-        if not self.calibrate:
+        if not self.calibrate or not isinstance(block.labels, np.ndarray):
             self.state_, self._earlier = self._learned(state, block, own), None
         elif isinstance(method, RLS) and weighs_all_alike(method):
             self._teach_then_ask(method, state, block, classes, counts, fresh, own)

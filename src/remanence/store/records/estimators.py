@@ -95,6 +95,8 @@ def _continual_check(parts: PartValues, lengths: Lengths) -> str:
         return f"expected an offset of {lengths['d'] - 1} features, got {lengths['p']}"
     if parts.get("_flat") and lengths["c"] != 1:
         return f"expected one output where y has no columns, got {lengths['c']}"
+    if parts.get("multilabel_") == "indicator" and not np.array_equal(parts["classes_"], np.arange(lengths["c"])):
+        return "expected the columns of an indicator as classes"
     if (parts.get("class_count_", 0) < np.zeros(1)).any():
         return "expected counts of at least 0"
     return pair_problem(parts["method_"], parts["state_"])
@@ -253,7 +255,7 @@ ESTIMATOR_RECORDS = {
         to_parts=_continual_to_parts,
         from_parts=_continual_from_parts,
         learned=CONTINUAL | {"classes_": "labels c", "class_count_": "c any"},
-        optional=BESIDES | {"assessment_": "Assessment", "_budget": "Budget"},
+        optional=BESIDES | {"assessment_": "Assessment", "_budget": "Budget", "multilabel_": "choice indicator sets"},
         defaults={
             "readout": "ridge",
             "scale": None,
