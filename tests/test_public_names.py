@@ -38,6 +38,7 @@ PUBLIC = [
     "Switching",
     "TableFeatures",
     "Task",
+    "TaskDictionary",
     "certificates",
     "certify",
     "check_method",

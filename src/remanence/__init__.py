@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         LowRankRLS,
         ORFit,
         Switching,
+        TaskDictionary,
         list_methods,
         min_norm,
     )
@@ -61,6 +62,7 @@ _HOMES = {
     "ORFit": "methods",
     "RLS": "methods",
     "Switching": "methods",
+    "TaskDictionary": "methods",
     "list_methods": "methods",
     "min_norm": "methods",
     "ContinualClassifier": "estimators",
@@ -130,6 +132,7 @@ __all__ = [
     "Switching",
     "TableFeatures",
     "Task",
+    "TaskDictionary",
     "certificates",
     "certify",
     "check_method",

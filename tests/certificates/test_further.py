@@ -13,6 +13,15 @@ def given(**change):
     return lambda data: data | change
 
 
+class Forgetful(rm.TaskDictionary):
+    """Forgets the first rows of a task when more of them come."""
+
+    def update(self, state, X, Y, donate=False, task=None):
+        if task is not None:
+            state, task = self.without_task(state, task), None
+        return rm.TaskDictionary.update(self, state, X, Y, donate, task)
+
+
 DAMAGES = {
     "kernel_rls_is_kernel_ridge_regression": given(method=rm.KernelRLS(tolerance=0.0, ridge=0.1 + 1e-6)),
     "kernel_rls_returns_to_its_prior": given(method=rm.KernelRLS(tolerance=0.0, ridge=0.1, forget=0.9 + 1e-6)),
@@ -20,6 +29,8 @@ DAMAGES = {
     "switching_models_are_found": lambda data: data | {"Y": data["Y"] + 1e-6 * np.sign(data["X"][:, :1])},
     "switching_samples_are_told_apart": lambda data: data | {"method": rm.Switching(modes=1)},
     "streaming_svd_is_the_svd_of_all_rows": lambda data: data | {"method": rm.StreamingSVD(rank=1)},
+    "dictionary_of_tasks_is_ridge_regression": given(method=rm.TaskDictionary(3, 0.05, 0.1 + 1e-6)),
+    "old_tasks_of_a_dictionary_may_get_more_rows": lambda data: data | {"method": Forgetful(3, 0.05, 0.1)},
     "merged_svds_are_the_svd_of_all_rows": lambda data: data | {"method": rm.StreamingSVD(rank=1)},
 }
 

@@ -33,6 +33,7 @@ METHODS = [
     rm.KernelLMS(),
     rm.Switching(),
     rm.Switching(1, 0.9),
+    rm.TaskDictionary(3),
 ]
 
 

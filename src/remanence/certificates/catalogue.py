@@ -49,6 +49,7 @@ PACKAGES = {
     "kernel_methods": "further",
     "switching": "further",
     "streaming_svd": "further",
+    "task_dictionary": "further",
 }
 MODULES = tuple(PACKAGES)
 NEED_TORCH = frozenset({"guards", "ogd_guard", "orfit_networks", "online_learners"})

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from remanence.methods.apa import APA
+from remanence.methods.dictionary.task_dictionary import TaskDictionary
 from remanence.methods.hybrid.switching import Switching
 from remanence.methods.icl import ICL
 from remanence.methods.kernel.kernel_lms import KernelLMS
@@ -29,6 +30,7 @@ __all__ = [
     "MethodInfo",
     "ORFit",
     "Switching",
+    "TaskDictionary",
     "list_methods",
     "min_norm",
 ]
@@ -45,6 +47,7 @@ MODULES = {  # class: the module that defines it; a new method gets one line her
     "KernelRLS": "remanence.methods.kernel.kernel_rls",
     "KernelLMS": "remanence.methods.kernel.kernel_lms",
     "Switching": "remanence.methods.hybrid.switching",
+    "TaskDictionary": "remanence.methods.dictionary.task_dictionary",
 }
 TRANSFORMERS = {  # what learns rows without targets; loads scikit-learn
     "StreamingSVD": "remanence.estimators.decomposition.streaming_svd",

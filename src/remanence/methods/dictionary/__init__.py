@@ -1,0 +1,1 @@
+"""Models of tasks that share a dictionary of atoms."""
