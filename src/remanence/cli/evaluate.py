@@ -70,6 +70,14 @@ def _show(found: "Evaluation") -> None:
         console.print(table)
         console.print(f"{found.rows:,} rows")
         return
+    if found.sets is not None:
+        table = Table("label", "rows", "precision", "recall", header_style="bold")
+        for one in found.sets.to_list():
+            shares = ("–" if one[name] is None else f"{one[name]:.1%}" for name in ("precision", "recall"))
+            table.add_row(plain_text(one["label"]), f"{one['rows']:,}", *shares)
+        console.print(table)
+        console.print(f"all labels right in {found.accuracy:.2%} of {found.rows:,} rows")
+        return
     from remanence.evaluation.confusion import Confusion
 
     confusion = Confusion(tuple(found.labels), found.confusion)

@@ -44,7 +44,7 @@ def _show(found: "Inspection") -> None:
         "features": shown["features"],
         "columns": _listed(_with_kinds(shown)),
         "missing": "0, and a column of their own" if shown["missing"] == "indicator" else None,
-        "label": shown["label"],
+        "label": _label(shown),
         "ignored": _listed(shown["ignored"]),
         "encoder": shown["encoder"],
         "csv": ", ".join(f"{name} {value!r}" for name, value in shown["csv"].items()),
@@ -68,6 +68,11 @@ def _show(found: "Inspection") -> None:
     for certificate in found.certificates:
         sign, style = {"holds": ("✓", "green"), "fails": ("✗", "bold red")}.get(certificate.status, ("–", "dim"))
         console.print(Text(f"{sign} ", style).append(printable(certificate), "default"), soft_wrap=True)
+
+
+def _label(shown: dict[str, Any]) -> str | None:
+    between = shown["label separator"]
+    return shown["label"] if between is None else f"{shown['label']}, any number per row, with {between!r} between them"
 
 
 def _answers(found: dict[str, float] | None) -> str | None:

@@ -32,6 +32,14 @@ def learn(
     model: Model,
     data: Data,
     label: Annotated[str | None, typer.Option(help="Column of class labels (classification).")] = None,
+    label_separator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="What separates labels, where rows have any number of them as text, like ';'; columns of lists need "
+            "none.",
+        ),
+    ] = None,
     target: Annotated[
         list[str] | None, typer.Option(help="Numeric column to predict (regression); repeatable.")
     ] = None,
@@ -123,7 +131,9 @@ def learn(
     kinds = read_kinds(column)
     drop_nan, missing = drop_nan or missing == "drop", None if missing == "drop" else missing
     columns = (label, tuple(target or ()), tuple(ignore or ()))
-    options = LearnOptions(*columns, method, settings, features, undo, ledger, kinds, readout, missing, text_width)
+    options = LearnOptions(
+        *columns, method, settings, features, undo, ledger, kinds, readout, missing, text_width, label_separator
+    )
     paths, dialect = expand_paths(data), read_dialect(csv_option)
     with (
         metered("Learning", len(paths)) as (advance, meter),

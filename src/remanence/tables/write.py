@@ -20,6 +20,7 @@ from remanence.errors import InputError
 from remanence.tables.formats import compression_of, delimiter_of, format_of, listed_endings
 
 Block = Mapping[str, Any]
+LIST = ";"  # between the entries of a list of text, where a format has no lists
 FORMULA = tuple("=+-@\t\r")  # how a formula begins in spreadsheets
 
 
@@ -191,6 +192,9 @@ def _spread(name: str, column: Any, lists: bool) -> Iterator[tuple[str, Any]]:
         yield name, column
     else:
         values = column.to_pylist()
+        if _is_list_of_text(column):
+            yield name, _joined_lists(values)
+            return
         width = next((len(v) for v in values if isinstance(v, list)), None)
         if width is None:
             yield name, np.array(values, dtype=object)
@@ -199,13 +203,26 @@ def _spread(name: str, column: Any, lists: bool) -> Iterator[tuple[str, Any]]:
             yield from ((f"{name}{j}", np.array([row[j] for row in rows], dtype=object)) for j in range(width))
 
 
+def _is_list_of_text(column: Any) -> bool:
+    import pyarrow.types as types
+
+    lists = types.is_list(column.type) or types.is_large_list(column.type)
+    return bool(lists and types.is_string(column.type.value_type))
+
+
+def _joined_lists(values: list[Any]) -> Array:
+    return np.array(["" if v is None else LIST.join(map(str, v)) for v in values], dtype=object)
+
+
 def _is_text(column: Any) -> bool:
     return isinstance(column, np.ndarray) and column.dtype.kind in "OU"
 
 
 def _as_array(column: Any) -> Array:
     """A column as NumPy can store it without objects: numbers, else text; vectors as rows."""
-    if not isinstance(column, np.ndarray):
+    if not isinstance(column, np.ndarray) and _is_list_of_text(column):
+        column = _joined_lists(column.to_pylist()).astype(str)
+    elif not isinstance(column, np.ndarray):
         column = np.array(column.to_pylist() if column.null_count or column.type.num_fields else column)
     if column.dtype.kind not in "OM":
         return np.asarray(column)

@@ -21,6 +21,7 @@ FLAGS = {
     "readout": "--readout",
     "ridge": "--ridge",
     "scores": "--scores",
+    "separator": "--label-separator TEXT",
     "settings": "--set NAME=VALUE",
     "sources": "--from FILE",
     "targets": "--target NAME",

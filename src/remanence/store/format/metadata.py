@@ -63,6 +63,7 @@ NOTES: dict[str, Test] = {
     "csv": _dict_of(_is_text),
     "kinds": _dict_of(_is_text),
     "missing": lambda value: value == "indicator",
+    "label separator": lambda value: _is_text(value) and bool(value.strip()),
 }
 TOGETHER = ("columns", "label", "targets", "ignored", "label kind")  # all of them, or none
 
@@ -93,6 +94,8 @@ def columns_problem(notes: Mapping[str, Any], learner: Any) -> str:
         return f"expected the {'label of a classifier' if classifies else 'targets of a regressor'}, got others"
     if "state_" not in known:
         return ""
+    if ("label separator" in notes) != (known.get("multilabel_") == "sets"):
+        return "expected a separator of labels where rows have sets of them"
     encoding = getattr(known.get("features_"), "encoding_", None)
     if notes.get("kinds") != (None if encoding is None else encoding.kinds):
         return "expected the kinds of columns that the learner has learned"

@@ -16,6 +16,7 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.hashing import row_keys
 from remanence.labels import LabelKind, LabelReader
+from remanence.store.jobs.label_sets import are_sets, check_label_column, read_sets, set_texts
 from remanence.tables import Piece, RowBlock, Table
 from remanence.tables.encoding.cells import Cells, joined_cells, read_cells
 from remanence.tables.table import finite_rows
@@ -32,6 +33,7 @@ class Columns:
     label_kind: LabelKind | None = None  # None until a label was read
     kinds: Mapping[str, str] | None = None  # of every feature; None if all are numbers
     gaps: bool = False  # whether rows with missing features are learned
+    separator: str | None = None  # between labels, where rows have sets of them
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -47,6 +49,7 @@ class Columns:
     def from_table(cls, table: Table, label: str | None, targets: Sequence[str], ignored: Sequence[str]) -> Self:
         """The columns of a first table; those that are neither label, target nor ignored are features."""
         outputs = list(targets) if label is None else [label]
+        check_label_column(table, label)
         table.require([*outputs, *ignored])
         both = sorted(set(outputs) & set(ignored))
         if both:
@@ -60,13 +63,16 @@ class Columns:
             return None
         features, targets, ignored = (tuple(notes[key]) for key in ("columns", "targets", "ignored"))
         kinds, gaps = notes.get("kinds"), notes.get("missing") == "indicator"
-        return cls(features, notes["label"], targets, ignored, notes["label kind"], kinds, gaps)
+        separator = notes.get("label separator")
+        return cls(features, notes["label"], targets, ignored, notes["label kind"], kinds, gaps, separator)
 
     def to_notes(self) -> dict[str, Any]:
         """The inverse of `from_notes`."""
         coded = {} if self.kinds is None else {"kinds": dict(self.kinds)}
         if self.gaps:
             coded["missing"] = "indicator"  # type: ignore[assignment]
+        if self.separator is not None:
+            coded["label separator"] = self.separator  # type: ignore[assignment]
         return {
             **coded,
             "columns": list(self.features),
@@ -94,6 +100,7 @@ class Columns:
         """
         name = table.path.name
         table.with_earlier_names(self.features)
+        check_label_column(table, None if predicting else self.label)
         missing = [c for c in self.features if c not in table.names]
         known = {*self.features, *self.outputs, *self.ignored}
         extra = [] if predicting else [c for c in table.columns if c not in known and c not in table.partitions]
@@ -117,7 +124,7 @@ class Samples(NamedTuple):
     """Rows to learn or to unlearn."""
 
     X: Any  # (n, d) numbers, or cells of any kind
-    y: Array  # (n,) labels or the one target, (n, k) targets
+    y: Array  # (n,) labels, sets of them or the one target, (n, k) targets
     places: Array  # (n,) row numbers within the piece, from 0
     missing: int = 0  # rows that were dropped because of missing entries
     first_missing: int = -1  # the row number of the first of them
@@ -133,7 +140,7 @@ class Samples(NamedTuple):
             numbers, texts = np.where(np.isnan(self.X.numbers), np.nan, self.X.numbers), self.X.coded_words()
         if self.y.dtype.kind == "f":
             return row_keys(np.column_stack([numbers, self.y]), texts)
-        return row_keys(numbers, [*texts, self.y])
+        return row_keys(numbers, [*texts, set_texts(self.y) if are_sets(self.y) else self.y])
 
 
 def joined(parts: Sequence[Samples]) -> Samples:
@@ -152,14 +159,18 @@ def samples(piece: Piece, columns: Columns, drop: bool, labels: LabelReader | No
     """
     reader = LabelReader(columns.label_kind, decided=True) if labels is None else labels
     count, missing, first = 0, 0, -1
-    for block in blocks_of(piece, columns, (columns.label,) if columns.label is not None else (), columns.targets):
+    for block in blocks_of(piece, columns, True, columns.targets):
         X, complete = features_of(block, columns, piece.name)
         targets = block.X[:, len(columns.numbers) :]
-        if block.labels is None:
+        where = f"{columns.label!r} of {piece.name}"
+        if columns.separator is not None and columns.label is not None:
+            y, present = read_sets(block.cells[columns.label], columns.separator, reader, where, block.first)
+            complete &= present
+        elif block.labels is None:
             y = targets[:, 0] if targets.shape[1] == 1 else targets
             complete &= finite_rows(targets)
         else:
-            y, present = reader.read(block.labels, f"{columns.label!r} of {piece.name}", block.first)
+            y, present = reader.read(block.labels, where, block.first)
             complete &= present
         count += len(X)
         places = block.first + np.arange(len(X))
@@ -185,10 +196,13 @@ def missing_entries(missing: int, count: int, name: str, first: int) -> InputErr
 
 
 def blocks_of(
-    piece: Piece, columns: Columns, labels: Sequence[str] = (), targets: Sequence[str] = (), originals: bool = False
+    piece: Piece, columns: Columns, labelled: bool = False, targets: Sequence[str] = (), originals: bool = False
 ) -> Iterator[RowBlock]:
     """The blocks of a piece; targets are numbers like some of the features and follow them in X."""
-    others = () if columns.kinds is None else [name for name in columns.features if name not in columns.numbers]
+    others = [] if columns.kinds is None else [name for name in columns.features if name not in columns.numbers]
+    labels = [columns.label] if labelled and columns.label is not None else []
+    if columns.separator is not None:
+        labels, others = [], [*others, *labels]
     return piece.blocks((*columns.numbers, *targets), labels, originals, cells=others)
 
 

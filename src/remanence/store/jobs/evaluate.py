@@ -1,5 +1,6 @@
 """Evaluating a model file on tables that have the true labels or targets."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -14,6 +15,7 @@ from remanence.errors import InputError
 from remanence.evaluation.reliability import Reliability
 from remanence.labels import check_new_labels, kind_of_classes
 from remanence.store.jobs.columns import Columns, samples
+from remanence.store.jobs.label_sets import SEPARATOR, distinct_labels
 from remanence.store.jobs.learn import OnRows, ignore_name_warnings
 from remanence.store.jobs.predict import read_fitted, resolve_columns
 from remanence.store.jobs.session import batch_size, is_classifier
@@ -32,17 +34,21 @@ class Evaluation:
     confusion: Array  # (labels, labels): rows by true and by predicted label
     errors: dict[str, dict[str, float | None]]  # of a regressor: target: its errors
     reliability: Reliability | None = None  # of a classifier
+    sets: "SetCounts | None" = None  # of a classifier of rows with several labels
 
     @property
     def accuracy(self) -> float:
-        """The share of rows whose label was predicted."""
-        return float(np.trace(self.confusion) / self.rows)
+        """The share of rows whose label was predicted, or all of whose labels were."""
+        return float((np.trace(self.confusion) if self.sets is None else self.sets.exact) / self.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """The evaluation as JSON has it."""
         found: dict[str, Any] = {"rows": self.rows, "dropped": self.dropped}
         if self.errors:
             return found | {"targets": self.errors}
+        if self.sets is not None:
+            found |= {"accuracy": self.accuracy, "wrong": self.rows - self.sets.exact}
+            return found | {"labels": self.sets.to_list()}
         counts, right = self.confusion.sum(axis=1).tolist(), np.diag(self.confusion).tolist()
         classes = [
             {"label": label, "rows": n, "correct": k, "accuracy": k / n if n else None}
@@ -79,7 +85,9 @@ def evaluate_tables(
         raise InputError(f"expected `{wanted}` for this model, got the other", arguments=(wanted,))
     classes = learner.classes_.tolist() if classifier else []
     pairs: dict[tuple[Any, Any], int] = {}  # (true, predicted): rows
-    sums, reliability = ErrorSums(), list[Reliability]()
+    sums, reliability, sets = ErrorSums(), list[Reliability](), None
+    if vars(learner).get("multilabel_") == "sets":
+        sets = SetCounts(classes)
     rows = dropped = 0
     for path in paths:
         with local_file(path, given) as file:
@@ -89,15 +97,17 @@ def evaluate_tables(
             for piece in table.pieces():
                 for part in samples(piece, columns, drop):
                     rows, dropped = rows + len(part.X), dropped + part.missing
-                    check_new_labels(part.y, classes, drop, piece.name)
+                    check_new_labels(distinct_labels(part.y), classes, drop, piece.name)
                     for i in range(0, len(part.X), size):
                         with ignore_name_warnings():
                             X, true = part.X[i : i + size], part.y[i : i + size]
                             predicted = learner.predict(X)
-                            if classifier:
+                            if classifier and sets is None:
                                 reliability.append(Reliability.of(learner.predict_proba(X), true, classes))
                         on_rows(piece.name, len(true))
-                        if classifier:
+                        if sets is not None:
+                            sets.add(true, predicted)
+                        elif classifier:
                             for pair in zip(true.tolist(), predicted.tolist(), strict=True):
                                 pairs[pair] = pairs.get(pair, 0) + 1
                         else:
@@ -106,6 +116,8 @@ def evaluate_tables(
         raise InputError("expected rows without missing entries to evaluate on, got none")
     if not classifier:
         return Evaluation(rows, dropped, [], np.zeros((0, 0), int), sums.errors(columns.targets))
+    if sets is not None:
+        return Evaluation(rows, dropped, sets.labels, np.zeros((0, 0), int), {}, None, sets)
     return Evaluation(rows, dropped, *confusion_matrix(pairs, classes), {}, reduce(add, reliability))
 
 
@@ -130,9 +142,48 @@ def _columns(
         wanted = "label" if classifier else "targets"
         raise InputError(f"expected `{wanted}`, the column of true outputs, got none", arguments=(wanted,))
     table.require(columns.outputs)
+    form = vars(model.learner).get("multilabel_")
+    if form == "indicator":
+        raise InputError("expected a model of one label per row or of sets, got one of an indicator; use it in Python")
+    if form is not None:
+        columns = replace(columns, separator=columns.separator or SEPARATOR)
     if classifier and columns.label_kind is None:
         columns = replace(columns, label_kind=kind_of_classes(model.learner.classes_))
     return columns
+
+
+class SetCounts:
+    """Counts over rows with several labels: how often a label was there, predicted, and both."""
+
+    def __init__(self, classes: Iterable[Any]) -> None:
+        self.exact = 0  # rows all of whose labels were right
+        self.true, self.predicted, self.both = Counter[Any](dict.fromkeys(classes, 0)), Counter[Any](), Counter[Any]()
+
+    def add(self, true: Array, predicted: Array) -> None:
+        """Add rows, sets (n,) each."""
+        for (there, said), rows in Counter(zip(true.tolist(), predicted.tolist(), strict=True)).items():
+            self.exact += rows if there == said else 0
+            for counts, labels in ((self.true, there), (self.predicted, said), (self.both, there & said)):
+                counts.update(dict.fromkeys(labels, rows))
+
+    @property
+    def labels(self) -> list[Any]:
+        """All labels, true or predicted."""
+        return sorted(self.true)
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Every label with its counts, its precision and its recall; None where nothing was there or predicted."""
+        return [
+            {
+                "label": label,
+                "rows": (there := self.true[label]),
+                "predicted": (said := self.predicted[label]),
+                "correct": (both := self.both[label]),
+                "precision": both / said if said else None,
+                "recall": both / there if there else None,
+            }
+            for label in self.labels
+        ]
 
 
 class ErrorSums:

@@ -52,6 +52,7 @@ class Inspection:
             "kinds": file.notes.get("kinds", dict.fromkeys(file.notes.get("columns", []), "number")),
             "missing": file.notes.get("missing", "refuse"),
             "label": file.notes.get("label"),
+            "label separator": file.notes.get("label separator"),
             "targets": file.notes.get("targets", []),
             "ignored": file.notes.get("ignored", []),
             "method": summary.get("method"),
@@ -95,7 +96,7 @@ def inspect_file(path: str | Path) -> Inspection:
     certificates = []
     if len(model.ledger) and "method" in known:
         certificates.append(_ledger_certificate(model, learner, lost))
-    if counts:
+    if counts and "multilabel_" not in known:
         gap = abs(sum(counts.values()) - rows_of(learner))
         claim = "every row is counted in one class"
         certificates.append(

@@ -17,6 +17,7 @@ from typing import Any
 from remanence.errors import FileError, InputError, MissingDependency, NumericalError
 from remanence.labels import LabelKindChanged, kind_of_classes
 from remanence.store.jobs.columns import Columns, ignore_name_warnings
+from remanence.store.jobs.label_sets import SEPARATOR, separator_of
 from remanence.store.jobs.learn_file import FileCounts, LearnFile, OnRows, Rules
 from remanence.store.jobs.learn_options import LearnOptions
 from remanence.store.jobs.session import Session, open_session
@@ -110,6 +111,8 @@ class LearnJob:
         if known is None:
             table.require(options.column_kinds)
             found = Columns.from_table(table, options.label, options.targets, ignored)
+            if options.label is not None:
+                found = replace(found, separator=separator_of(table, options.label, options.separator))
             if self.session.new:
                 return self._first_columns(table, found)
             return adopt_columns(found, self.session.model.learner, table)
@@ -169,6 +172,14 @@ def adopt_columns(columns: Columns, learner: Any, table: Table) -> Columns:
         raise InputError(f"expected `{wanted}` with a {type(learner).__name__}", arguments=(wanted,))
     if "n_features_in_" not in known:
         return columns
+    form = known.get("multilabel_")
+    if form == "indicator" or (form is None and columns.separator is not None):
+        raise InputError(
+            f"expected a model that has learned {'sets of labels' if form else 'one label per row'}, as the table has "
+            f"them, got one that was fitted in Python with {'an indicator' if form else 'others'}; continue in Python"
+        )
+    if form is not None:
+        columns = replace(columns, separator=columns.separator or SEPARATOR)
     if "classes_" in known:
         columns = replace(columns, label_kind=kind_of_classes(known["classes_"], learning=True))
     if "feature_names_in_" in known:

@@ -17,6 +17,7 @@ from remanence.store.content.earlier import check_not_grown, listed_pieces
 from remanence.store.content.row_keys import DIFFERENT, RowKeys
 from remanence.store.jobs.columns import Columns, Samples, ignore_name_warnings, joined, missing_entries, samples
 from remanence.store.jobs.holdings import Holdings
+from remanence.store.jobs.label_sets import distinct_labels
 from remanence.store.jobs.piecewise import with_piece
 from remanence.store.jobs.session import Session, batch_size, copy_for_trial
 from remanence.store.ledger import Entry
@@ -176,7 +177,7 @@ class LearnFile:
         model, separate = self.trial, self.trial.pieces is not None
         learner = clone(model.learner) if separate else copy_for_trial(model.learner)
         known = vars(model.learner).get("classes_", ())
-        check_new_labels(rows.y, known, self.rules.drop, self.name)
+        check_new_labels(distinct_labels(rows.y), known, self.rules.drop, self.name)
         for i in range(0, len(rows.X), self.batch):
             with ignore_name_warnings():
                 learner.partial_fit(rows.X[i : i + self.batch], rows.y[i : i + self.batch])

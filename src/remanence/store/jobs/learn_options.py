@@ -37,6 +37,7 @@ class LearnOptions:
     readout: str | None = None  # of a classifier
     missing: str | None = None  # "indicator" learns rows with missing features, "refuse" does not
     text_width: int | None = None  # columns that text is hashed to
+    separator: str | None = None  # between labels, where rows have several
 
     def new_learner(self) -> Any:
         """An estimator that has learned nothing."""
@@ -50,8 +51,9 @@ class LearnOptions:
             )
         method, features = self._method(), None if self.features is None else random_features(self.features)
         if self.label is None:
-            if self.readout is not None:
-                raise InputError("expected a readout only where labels are learned", arguments=("readout", "label"))
+            for name in ("readout", "separator"):
+                if getattr(self, name) is not None:
+                    raise InputError(f"expected a {name} only where labels are learned", arguments=(name, "label"))
             return ContinualRegressor(method, features=features)
         learner = ContinualClassifier(method, features=features, readout=self.readout or "ridge")
         learner._check_settings()
@@ -129,6 +131,7 @@ class LearnOptions:
         given: list[tuple[str, Any, Any]] = [("undo", self.undo, undo), ("ledger", self.ledger, ledger)]
         if columns is not None:
             given += [("label", self.label, columns.label), ("targets", self.targets or None, columns.targets or None)]
+            given += [("separator", self.separator, columns.separator)]
             given += [("missing", self.missing, "indicator" if columns.gaps else "refuse")]
             kinds = dict.fromkeys(columns.features, "number") | dict(columns.kinds or {})
             kinds |= dict.fromkeys(columns.ignored, "ignored")

@@ -12,6 +12,7 @@ from remanence.arrays import Array
 from remanence.errors import FileError, InputError
 from remanence.files import check_writable, remove_abandoned, write_atomically
 from remanence.store.jobs.columns import Columns, blocks_of, features_of
+from remanence.store.jobs.label_sets import SEPARATOR, are_sets, as_column
 from remanence.store.jobs.learn import OnRows, check_feature_count, ignore_name_warnings, with_kinds
 from remanence.store.jobs.session import batch_size, is_classifier, require_estimator, rows_of
 from remanence.store.model_file import ModelFile, read
@@ -133,6 +134,9 @@ def _predict_file(
 def _new_names(learner: Any, columns: Columns, scores: bool, column: str) -> list[str]:
     """The names of the columns to add."""
     if is_classifier(learner):
+        if vars(learner).get("multilabel_") == "indicator":
+            said = [f"{column}_{label}" for label in learner.classes_.tolist()]
+            return [*said, *(f"score_{label}" for label in learner.classes_.tolist() if scores)]
         return [column, *(f"score_{label}" for label in learner.classes_.tolist() if scores)]
     outputs = learner.coef_.shape[0] if learner.coef_.ndim == 2 else 1
     if outputs == 1:
@@ -167,7 +171,9 @@ def _predicted(
             on_rows(piece.name, len(X))
             if len(X):
                 parts = [_predictions(learner, X[i : i + size], scores) for i in range(0, len(X), size)]
-                added = (np.concatenate(column) for column in zip(*parts, strict=True))
+                lists, between = output_format(out) not in ("csv", "npz"), columns.separator or SEPARATOR
+                joined = (np.concatenate(column) for column in zip(*parts, strict=True))
+                added = (as_column(found, between, lists) if are_sets(found) else found for found in joined)
                 yield {**_original(kept, columns, out), **dict(zip(names, added, strict=True))}
     if not report.rows:
         raise InputError(f"expected rows without missing entries in {table.path.name}, got none")
@@ -180,6 +186,9 @@ def _predictions(learner: Any, X: Any, scores: bool) -> list[Array]:
             found = np.asarray(learner.predict(X))
             return [found] if found.ndim == 1 else list(found.T)
         scored = learner.class_scores(X)
+        if "multilabel_" in vars(learner):
+            found = learner.predict(X)
+            return [*([found] if found.ndim == 1 else found.T), *scored.T]
     return [learner.classes_[scored.argmax(axis=1)], *scored.T]
 
 
