@@ -63,6 +63,7 @@ def damages():
     """Built only where torch is installed: without it the catalogue has none of these claims."""
     deep = rm.deep
     return {
+        "gem_makes_the_nearest_step": given(guard=lambda net: rm.deep.GEM(net, slack=1.0)),
         "guarded_networks_keep_old_features": with_adam(given(guard=projecting_gradients(deep.GradientProjection))),
         "guard_of_one_layer_is_ogd": given(guard=lambda net: deep.GradientProjection(net, energy=0.5)),
         "reported_drift_is_measured_drift": given(guard=forgets_half),

@@ -14,6 +14,8 @@ PUBLISHED = {
     "Editor",
     "edit_layers",
     "find_value",
+    "Constrained",
+    "GEM",
     "GradientProjection",
     "LinearizedRLS",
     "OGD",

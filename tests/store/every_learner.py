@@ -177,6 +177,15 @@ def guard(make):
     return made
 
 
+def replaying(make):
+    def made():
+        found = make(network())
+        found.absorb([torch_batch(0)])
+        return found
+
+    return made
+
+
 def online(make):
     def made():
         found = make(network())
@@ -191,6 +200,8 @@ DEEP = {
     "deep.OWM": guard(lambda net: rm.deep.OWM(net, 0.3)),
     "deep.ScaledProjection": guard(lambda net: rm.deep.ScaledProjection(net, 2.0, 0.99)),
     "deep.OGD": guard(lambda net: rm.deep.OGD(net)),
+    "deep.GEM": replaying(lambda net: rm.deep.GEM(net, memory=4)),
+    "deep.Constrained": replaying(lambda net: rm.deep.Constrained(net, memory=4, slack=0.1)),
     "deep.EBP": online(lambda net: rm.deep.EBP(net, ridge=0.5, forget=0.99)),
     "deep.LinearizedRLS": online(lambda net: rm.deep.LinearizedRLS(net, ridge=0.5, layers=["2"])),
     "deep.ORFit": online(lambda net: rm.deep.ORFit(net, rank=4)),
@@ -320,5 +331,5 @@ def _use_deep(learner):
         optimizer.zero_grad()
         (learner.model(x) - y).square().mean().backward()
         optimizer.step()
-    learner.absorb([x])
+    learner.absorb([(x, y) if learner.takes_targets else x])
     learner.capacity()

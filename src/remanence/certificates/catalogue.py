@@ -50,9 +50,10 @@ PACKAGES = {
     "switching": "further",
     "streaming_svd": "further",
     "task_dictionary": "further",
+    "replay_guards": "networks",
 }
 MODULES = tuple(PACKAGES)
-NEED_TORCH = frozenset({"guards", "ogd_guard", "orfit_networks", "online_learners"})
+NEED_TORCH = frozenset({"guards", "ogd_guard", "orfit_networks", "online_learners", "replay_guards"})
 
 _CLAIMS: dict[str, "Claim"] = {}
 

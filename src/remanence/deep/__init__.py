@@ -22,6 +22,9 @@ from remanence.deep.guards.guard import Guard
 from remanence.deep.guards.ogd import OGD
 from remanence.deep.guards.owm import OWM
 from remanence.deep.guards.planning import GuardChoice
+from remanence.deep.guards.replay.constrained import Constrained
+from remanence.deep.guards.replay.constraint_report import ConstraintReport
+from remanence.deep.guards.replay.gem import GEM
 from remanence.deep.guards.report import GradientReport, GuardReport, LayerReport
 from remanence.deep.guards.scaled_projection import ScaledProjection
 from remanence.deep.nn.heads import MultiHead
@@ -35,8 +38,11 @@ from remanence.deep.training.result import StreamFit
 __all__ = [
     "EBP",
     "EKF",
+    "GEM",
     "OGD",
     "OWM",
+    "Constrained",
+    "ConstraintReport",
     "Editor",
     "Encoder",
     "GradientProjection",

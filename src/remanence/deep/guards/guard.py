@@ -34,7 +34,7 @@ FORMAT = 2  # of a guard's state_dict; 1 had no list of entries
 class Guard(ABC):
     """Base class: train a model with any torch optimizer while its outputs on earlier inputs are protected.
 
-    Use `GradientProjection`, `OWM` or `OGD`.
+    Use `GradientProjection`, `OWM`, `OGD`, `GEM` or `Constrained`.
 
     Parameters
     ----------
@@ -51,6 +51,8 @@ class Guard(ABC):
     >>> guard.capacity()
     {'linear': 0.0}
     """
+
+    takes_targets = False  # whether `absorb` needs batches of (inputs, targets)
 
     def __init__(self, model: nn.Module) -> None:
         if not isinstance(model, nn.Module):

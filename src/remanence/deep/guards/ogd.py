@@ -124,7 +124,7 @@ class OGD(Guard):
         if not callable(of) and of not in CHOICES:
             raise InputError(f"expected of to be one of {', '.join(CHOICES)} or a function, got {of!r}")
         self.rank = None if rank is None else check_count(rank, "rank", hint="None keeps every direction")
-        self.of = of
+        self.of, self.takes_targets = of, of != "logits"
         self._frozen, self._free = (
             check_patterns(self.model, frozen, "frozen"),
             check_patterns(self.model, free, "free"),

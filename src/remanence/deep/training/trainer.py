@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from remanence.arrays import Array
 from remanence.deep.guards.guard import Guard
 from remanence.deep.guards.layer_guard import LayerGuard
-from remanence.deep.guards.ogd import OGD
 from remanence.deep.nn.heads import add_outputs
 from remanence.deep.nn.wrappers import unwrap
 from remanence.deep.training.config import TrainingConfig
@@ -168,7 +167,7 @@ class Trainer:
         order = torch.randperm(len(data), generator=generator(self.config.seed, ABSORBED, task))
         places = order[: self.config.absorb_samples]
         batches: Iterator[Any] = map(data.rows, torch.split(places, max(ABSORBED_AT_ONCE, self.config.batch_size)))
-        if not (isinstance(guard, OGD) and guard.of != "logits"):  # all other guards need only the inputs
+        if not guard.takes_targets:
             batches = (inputs for inputs, _ in batches)
         self.reports.append(guard.absorb(batches, forward=self.network.forward(task)))
 

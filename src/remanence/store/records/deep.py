@@ -93,6 +93,8 @@ DEEP_RECORDS = {
     "deep.OWM": _record("guards.owm"),
     "deep.ScaledProjection": _record("guards.scaled_projection"),
     "deep.OGD": _record("guards.ogd"),
+    "deep.GEM": _record("guards.replay.gem"),
+    "deep.Constrained": _record("guards.replay.constrained"),
     "deep.EBP": _record("online.ebp"),
     "deep.EKF": _record("online.ekf"),
     "deep.LinearizedRLS": _record("online.linearized_rls", _to_parts_with_layers),

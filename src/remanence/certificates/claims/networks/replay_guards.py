@@ -1,0 +1,60 @@
+"""Claims about GEM, the guard that keeps samples of old tasks.
+
+minimise ½‖x − Δ‖²   where   ⟨∇ℓₖ(θ), x⟩ ≤ 0  for every old task k          Δ: the optimizer's step from θ
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from remanence.arrays import Array
+from remanence.certificates.catalogue import claim
+from remanence.certificates.certificate import Evidence, difference, rounding
+from remanence.certificates.instances.data import Generator, Instance
+from remanence.deep import GEM
+
+RATE = 1e-4
+Tasks = list[tuple[Array, Array]]
+
+
+def linear_tasks(rng: Generator) -> Iterator[Instance]:
+    """Up to three old tasks and a new one for a linear model, from weights that fit none of them."""
+    while True:
+        d, count = int(rng.integers(4, 9)), int(rng.integers(2, 5))
+        tasks = [(rng.standard_normal((12, d)), rng.standard_normal((12, 1))) for _ in range(count)]
+        yield {"W": rng.standard_normal(d), "tasks": tasks}
+
+
+def _slope(W: Array, X: Array, Y: Array) -> Array:
+    return np.asarray(2 * X.T @ (X @ W - Y[:, 0]) / len(X))
+
+
+@claim(
+    "Under GEM a step is the nearest one along which no old loss rises, a quadratic program over the gradients",
+    source="Lopez-Paz and Ranzato (2017); the paper's constrained learning for networks",
+    instances=linear_tasks,
+    conditions=("a linear model", "the first step after a task", f"SGD, step {RATE:g}"),
+)
+def gem_makes_the_nearest_step(W: Array, tasks: Tasks, guard: Callable[[Any], Any] = GEM) -> Evidence:
+    """One step of SGD, against non-negative least squares over all gradients."""
+    from scipy.optimize import nnls
+
+    net = torch.nn.Linear(len(W), 1, bias=False).double()
+    with torch.no_grad():
+        net.weight.copy_(torch.from_numpy(W)[None])
+    guarded, pairs = guard(net), [(torch.from_numpy(X), torch.from_numpy(Y)) for X, Y in tasks]
+    for pair in pairs[:-1]:
+        guarded.absorb([pair])
+    optimizer = torch.optim.SGD(net.parameters(), lr=RATE)
+    with guarded.protect(optimizer):
+        optimizer.zero_grad()
+        (net(pairs[-1][0]) - pairs[-1][1]).square().mean().backward()
+        optimizer.step()
+    G, g = np.array([_slope(W, *task) for task in tasks[:-1]]), _slope(W, *tasks[-1])
+    exact = g + G.T @ nnls(G.T, -g)[0]
+    found = (W - net.weight.detach().numpy()[0]) / RATE
+    kappa = float(np.linalg.cond(G)) ** 2
+    scale = float(np.linalg.norm(g) + np.linalg.norm(W) / RATE / kappa)
+    return Evidence(difference(found, exact, scale), rounding(kappa, 40 * G.size), (f"cond² {kappa:.0e}",))

@@ -1,0 +1,1 @@
+"""Guards that keep some samples of every task and hold the losses on them below bounds."""
