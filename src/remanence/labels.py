@@ -156,8 +156,14 @@ def check_new_labels(labels: Array, known: Iterable[Any], drop: bool, where: str
         return
     old = {str(label) for label in known}
     new = set(np.unique(labels).tolist()) - old
+    truths = {label.lower(): label for label in sorted(old) if label.lower() in ("true", "false")}
     written = {_shortest(label): label for label in sorted(old, reverse=True)}
     for label in sorted(new):
+        if label.lower() in ("true", "false") and truths.setdefault(label.lower(), label) != label:
+            raise InputError(
+                f"expected truth values in {where} as they were written so far, {truths[label.lower()]!r}, got "
+                f"{label!r}; write them as before"
+            )
         other = written.setdefault(_shortest(label), label)
         if other != label:
             raise InputError(

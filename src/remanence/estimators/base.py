@@ -146,6 +146,27 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
         self._take_features(np.append(np.arange(self.n_features_in_), np.full(count, -1)))
         self.n_features_in_ += count
 
+    def _gain_columns(self, names: list[str]) -> Self:
+        """Let this model have further columns of numbers, which have been 0 in all rows so far, and return it."""
+        draft = self._draft()
+        fitted = "state_" in self.__dict__
+        if self._grows():
+            draft.features = self.features.with_numbers(names)
+            if fitted:
+                before, draft.features_ = self.features_.width, self.features_.with_numbers(names)
+                draft._take_features(np.append(np.arange(before), np.full(len(names), -1)))
+                draft.n_features_in_ += len(names)
+        elif self.features is not None:
+            raise InputError(
+                f"expected a model without random features, which are drawn for the columns they know, to add the "
+                f"columns {names[:8]}; start a new model"
+            )
+        elif fitted:
+            draft._add_columns(len(names))
+        if "feature_names_in_" in self.__dict__:
+            draft.feature_names_in_ = np.array([*self.feature_names_in_, *names], dtype=object)
+        return self._hand_over(draft)
+
     def _with_features_of(self, other: Any) -> Any:
         if self.features is not None:
             return super()._with_features_of(other)

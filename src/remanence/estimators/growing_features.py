@@ -44,6 +44,10 @@ class GrowingFeatures(ABC):
         """With the features that are new in these rows behind the others."""
 
     @abstractmethod
+    def with_numbers(self, names: list[str]) -> Self:
+        """With further columns of numbers behind the others, which have been 0 in all rows."""
+
+    @abstractmethod
     def without(self, rows: Any) -> tuple[Self, Array]:
         """Without these rows, and which features are left; rows that were never met are an InputError."""
 

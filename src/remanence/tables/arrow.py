@@ -193,4 +193,6 @@ def label_values(column: Any) -> Array:
         return np.array(whole_values(column, column.type.to_pandas_dtype()))
     if types.is_integer(column.type) or types.is_floating(column.type):
         return np.asarray(scalars(column)[0])
+    if types.is_binary(column.type) or types.is_large_binary(column.type) or types.is_fixed_size_binary(column.type):
+        column = column.cast("binary").cast("string")  # (text, as other libraries write it; else an error of Arrow)
     return np.array(["" if v is None else str(v) for v in column.to_pylist()], dtype=object)

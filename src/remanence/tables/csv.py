@@ -137,6 +137,8 @@ class CsvTable(Table):
 
 
 class CsvPiece(Piece):
+    table: CsvTable
+
     def __init__(self, table: CsvTable) -> None:
         self.table, self.path, self.name, self.size = table, table.path, table.path.name, table.size
         self._hash: str | None = None

@@ -56,6 +56,8 @@ class NpzTable(Table):
 
 
 class NpzPiece(Piece):
+    table: NpzTable
+
     def __init__(self, table: NpzTable) -> None:
         self.table, self.path, self.name = table, table.path, table.path.name
 

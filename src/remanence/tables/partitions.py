@@ -63,6 +63,8 @@ class PartitionedTable(Table):
 class PartitionedPiece(Piece):
     """A piece with further columns, each of one value."""
 
+    table: PartitionedTable
+
     def __init__(self, table: PartitionedTable, inner: Piece) -> None:
         self.table, self.inner = table, inner
         self.path, self.name, self.size = inner.path, inner.name, inner.size

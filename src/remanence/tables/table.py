@@ -86,6 +86,7 @@ class Piece(ABC):
 
     path: Path
     name: str
+    table: "Table"
     size: int | None = None  # bytes of a text file
 
     @abstractmethod

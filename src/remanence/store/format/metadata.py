@@ -63,6 +63,7 @@ NOTES: dict[str, Test] = {
     "csv": _dict_of(_is_text),
     "kinds": _dict_of(_is_text),
     "missing": lambda value: value == "indicator",
+    "added": _list_of(_is_text),
     "label separator": lambda value: _is_text(value) and bool(value.strip()),
 }
 TOGETHER = ("columns", "label", "targets", "ignored", "label kind")  # all of them, or none
@@ -87,6 +88,9 @@ def columns_problem(notes: Mapping[str, Any], learner: Any) -> str:
         return f"expected notes on columns with {missing[0]!r}, got them without"
     if any(len(set(notes[part])) < len(notes[part]) for part in ("columns", "targets")):
         return "expected distinct columns"
+    added = notes.get("added", [])
+    if notes["columns"][len(notes["columns"]) - len(added) :] != added:
+        return "expected the columns that were added last"
     if "kinds" in notes and list(notes["kinds"]) != notes["columns"]:
         return "expected the kinds of the columns"
     known, classifies = vars(learner), isinstance(learner, LinearClassifier)

@@ -1,7 +1,9 @@
 """The meaning of the columns of a table for a model: features in order, a label or targets, and ignored columns.
 
 It is decided by the first table that is learned and kept in the notes of the model file, so that later tables may have
-their columns in another order, and tables with other columns are an error.
+their columns in another order, and tables with other columns are an error. Columns of numbers may be added later where
+the user declares them; they were 0 in all rows before, and are 0 in tables without them. In the key of a row they come
+last and a 0 adds nothing to it, so that rows are known as before.
 """
 
 import warnings
@@ -34,6 +36,7 @@ class Columns:
     kinds: Mapping[str, str] | None = None  # of every feature; None if all are numbers
     gaps: bool = False  # whether rows with missing features are learned
     separator: str | None = None  # between labels, where rows have sets of them
+    added: tuple[str, ...] = ()  # the last features: columns that the first tables did not have
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -64,15 +67,18 @@ class Columns:
         features, targets, ignored = (tuple(notes[key]) for key in ("columns", "targets", "ignored"))
         kinds, gaps = notes.get("kinds"), notes.get("missing") == "indicator"
         separator = notes.get("label separator")
-        return cls(features, notes["label"], targets, ignored, notes["label kind"], kinds, gaps, separator)
+        added = tuple(notes.get("added", ()))
+        return cls(features, notes["label"], targets, ignored, notes["label kind"], kinds, gaps, separator, added)
 
     def to_notes(self) -> dict[str, Any]:
         """The inverse of `from_notes`."""
-        coded = {} if self.kinds is None else {"kinds": dict(self.kinds)}
+        coded: dict[str, Any] = {} if self.kinds is None else {"kinds": dict(self.kinds)}
         if self.gaps:
-            coded["missing"] = "indicator"  # type: ignore[assignment]
+            coded["missing"] = "indicator"
         if self.separator is not None:
-            coded["label separator"] = self.separator  # type: ignore[assignment]
+            coded["label separator"] = self.separator
+        if self.added:
+            coded["added"] = list(self.added)
         return {
             **coded,
             "columns": list(self.features),
@@ -93,6 +99,11 @@ class Columns:
             )
         return replace(self, ignored=tuple(dict.fromkeys([*self.ignored, *more])))
 
+    def with_added(self, names: Sequence[str]) -> Self:
+        """With further columns of numbers, which have been 0 in all rows so far."""
+        kinds = None if self.kinds is None else {**self.kinds, **dict.fromkeys(names, "number")}
+        return replace(self, features=(*self.features, *names), added=(*self.added, *names), kinds=kinds)
+
     def check(self, table: Table, predicting: bool = False) -> None:
         """Raise an InputError if the table has other columns than the model.
 
@@ -101,7 +112,7 @@ class Columns:
         name = table.path.name
         table.with_earlier_names(self.features)
         check_label_column(table, None if predicting else self.label)
-        missing = [c for c in self.features if c not in table.names]
+        missing = [c for c in self.features if c not in table.names and c not in self.added]
         known = {*self.features, *self.outputs, *self.ignored}
         extra = [] if predicting else [c for c in table.columns if c not in known and c not in table.partitions]
         if missing:
@@ -113,8 +124,8 @@ class Columns:
         if extra:
             raise InputError(
                 f"expected {name} to have only columns the model has learned from, got {_listed(extra)} besides; "
-                f"ignore {'it' if len(extra) == 1 else 'them'}",
-                arguments=("ignored",),
+                f"ignore {'it' if len(extra) == 1 else 'them'}, or declare what was 0 in all rows before as a number",
+                arguments=("ignored", "columns"),
             )
         if not predicting:
             table.require(self.outputs)
@@ -128,10 +139,11 @@ class Samples(NamedTuple):
     places: Array  # (n,) row numbers within the piece, from 0
     missing: int = 0  # rows that were dropped because of missing entries
     first_missing: int = -1  # the row number of the first of them
+    added: int = 0  # how many of the numbers, the last ones, were added later
 
     def only(self, which: Array | slice) -> "Samples":
         """The rows selected by a boolean array, (n,), or a slice."""
-        return Samples(self.X[which], self.y[which], self.places[which])
+        return Samples(self.X[which], self.y[which], self.places[which], added=self.added)
 
     def keys(self) -> Array:
         """A key for every row, (n,) "S16": of its numbers and its outputs."""
@@ -139,7 +151,8 @@ class Samples(NamedTuple):
         if isinstance(self.X, Cells):
             numbers, texts = np.where(np.isnan(self.X.numbers), np.nan, self.X.numbers), self.X.coded_words()
         if self.y.dtype.kind == "f":
-            return row_keys(np.column_stack([numbers, self.y]), texts)
+            first = numbers.shape[1] - self.added
+            return row_keys(np.column_stack([numbers[:, :first], self.y, numbers[:, first:]]), texts)
         return row_keys(numbers, [*texts, set_texts(self.y) if are_sets(self.y) else self.y])
 
 
@@ -149,7 +162,8 @@ def joined(parts: Sequence[Samples]) -> Samples:
         return parts[0]
     y, places = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
     cells = [part.X for part in parts]
-    return Samples(joined_cells(cells) if isinstance(cells[0], Cells) else np.concatenate(cells), y, places)
+    X = joined_cells(cells) if isinstance(cells[0], Cells) else np.concatenate(cells)
+    return Samples(X, y, places, added=parts[0].added)
 
 
 def samples(piece: Piece, columns: Columns, drop: bool, labels: LabelReader | None = None) -> Iterator[Samples]:
@@ -176,12 +190,13 @@ def samples(piece: Piece, columns: Columns, drop: bool, labels: LabelReader | No
         places = block.first + np.arange(len(X))
         if complete.all():
             if drop or not missing:  # else read on, to count all of them
-                yield Samples(X, y, places)
+                yield Samples(X, y, places, added=len(columns.added))
             continue
         gaps = places[~complete]
         missing, first = missing + len(gaps), int(gaps[0]) if first < 0 else first
         if drop:
-            yield Samples(X[complete], y[complete], places[complete], len(gaps), int(gaps[0]))
+            there = (X[complete], y[complete], places[complete])
+            yield Samples(*there, len(gaps), int(gaps[0]), len(columns.added))
     if missing and not drop:
         raise missing_entries(missing, count, piece.name, first)
 
@@ -203,7 +218,17 @@ def blocks_of(
     labels = [columns.label] if labelled and columns.label is not None else []
     if columns.separator is not None:
         labels, others = [], [*others, *labels]
-    return piece.blocks((*columns.numbers, *targets), labels, originals, cells=others)
+    numbers = (*columns.numbers, *targets)
+    there = [name not in columns.added or name in piece.table.names for name in numbers]
+    found = piece.blocks([n for n, has in zip(numbers, there, strict=True) if has], labels, originals, cells=others)
+    return found if all(there) else (_with_zeros(block, np.array(there)) for block in found)
+
+
+def _with_zeros(block: RowBlock, there: Array) -> RowBlock:
+    """The block with zeros for columns of numbers that are not there."""
+    X = np.zeros((len(there), len(block.X)))
+    X[there] = block.X.T
+    return replace(block, X=X.T)
 
 
 def features_of(block: RowBlock, columns: Columns, where: str) -> tuple[Any, Array]:

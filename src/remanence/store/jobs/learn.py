@@ -7,6 +7,7 @@ skipped, the others are learned, each whole or not at all; a file that raises an
 row is parsed once and hashed as it is learned. A model that keeps the keys of all rows knows them one by one.
 """
 
+import copy
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -116,8 +117,31 @@ class LearnJob:
             if self.session.new:
                 return self._first_columns(table, found)
             return adopt_columns(found, self.session.model.learner, table)
-        known = known.with_ignored(ignored)
+        known = self._with_added(table, known.with_ignored(ignored))
         known.check(table)
+        return known
+
+    def _with_added(self, table: Table, known: Columns) -> Columns:
+        """The columns with those that are declared as numbers and new; the learner had 0 in them so far."""
+        met, model = {*known.features, *known.outputs, *known.ignored}, self.session.model
+        new = {name: kind for name, kind in self.options.column_kinds.items() if name not in met}
+        if not new:
+            return known
+        others = [f"{name}:{kind}" for name, kind in new.items() if kind != "number"]
+        if others:
+            raise InputError(
+                f"expected new columns of an existing model to be numbers, which were 0 in all rows before, got "
+                f"{', '.join(others[:8])}; start a new model to learn them",
+                arguments=("columns",),
+            )
+        table.require(new)
+        known = known.with_added(tuple(new))
+        pieces = model.pieces and {mark: with_new_columns(piece, list(new)) for mark, piece in model.pieces.items()}
+        learner, notes = with_new_columns(model.learner, list(new)), {**model.notes, **known.to_notes()}
+        self.session.model = replace(model, learner=learner, pieces=pieces, notes=notes)
+        self.report.warnings += [
+            f"the column {name!r} is new: it counts as 0 in all rows learned before" for name in new
+        ]
         return known
 
     def _first_columns(self, table: Table, found: Columns) -> Columns:
@@ -189,6 +213,11 @@ def adopt_columns(columns: Columns, learner: Any, table: Table) -> Columns:
         return named
     check_feature_count(len(columns.features), learner, table)
     return columns
+
+
+def with_new_columns(learner: Any, names: list[str]) -> Any:
+    """The learner with further columns of numbers, which have been 0 in all rows so far."""
+    return copy.copy(learner)._gain_columns(names)
 
 
 def with_kinds(columns: Columns, learner: Any) -> Columns:

@@ -291,7 +291,8 @@ class Requested:
             done += len(part.X)
             if not np.array_equal(part.keys(), keys):
                 raise_changed(self.table.path.name)
-            yield Samples(part.X.repeat(often, axis=0), part.y.repeat(often, axis=0), part.places.repeat(often))
+            X, y, places = part.X.repeat(often, axis=0), part.y.repeat(often, axis=0), part.places.repeat(often)
+            yield Samples(X, y, places, added=part.added)
 
 
 def _keys_of(parts: Iterable[Samples]) -> Array:

@@ -139,6 +139,11 @@ class TableEncoding:
                     f"expected {what}, got {shown:.60} in the column {column.name!r} more often than learned"
                 )
 
+    def with_numbers(self, names: Sequence[str]) -> "TableEncoding":
+        """With further columns of numbers behind the others (G)."""
+        new = [ColumnEncoding(name, "number", 1, self.width + i) for i, name in enumerate(names)]
+        return TableEncoding((*self.columns, *new), self.width + len(new))
+
     def without(self, cells: Cells) -> tuple["TableEncoding", Array]:
         """The encoding without these rows, and which of the encoded columns are left, in their order.
 

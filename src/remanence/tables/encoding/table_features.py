@@ -185,6 +185,13 @@ class TableFeatures(TransformerMixin, OneValue, BaseEstimator, GrowingFeatures):
         """With the values that are new in these rows."""
         return self._with_encoding(self.encoding_.grown(rows))
 
+    def with_numbers(self, names: list[str]) -> Self:
+        """With further columns of numbers behind the others, which have been 0 in all rows."""
+        draft = self._draft()
+        if self.columns is not None:
+            draft.columns = {**self.columns, **dict.fromkeys(names, "number")}
+        return draft._with_encoding(self.encoding_.with_numbers(names)) if "encoding_" in self.__dict__ else draft
+
     def without(self, rows: Cells) -> tuple[Self, Array]:
         """Without these rows, and which encoded columns are left."""
         self.encoding_.check_met(rows)
