@@ -2,4 +2,5 @@
 
 from remanence.cli import main
 
-main()
+if __name__ == "__main__":  # (processes that are started from it load this file too)
+    main()

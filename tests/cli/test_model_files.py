@@ -151,7 +151,7 @@ def test_a_model_that_another_process_writes_is_waited_for_and_then_refused(call
     from remanence.store import locked
     from remanence.store.jobs import learn as teaching
 
-    monkeypatch.setattr(teaching.learn_session.__wrapped__, "__defaults__", (False, False, 0.1, None, None))
+    monkeypatch.setattr(teaching.learn_session.__wrapped__, "__defaults__", (False, False, 0.1, None, None, None))
     with locked("m"):
         code, _, err = call("learn", "m", "0.csv", "--label", "way")
     assert code == 2 and "another process" in err

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from remanence.cli.common.cluster import Cluster, Workers, opened_cluster
 from remanence.cli.common.meter import metered
 from remanence.cli.common.options import (
     AsJson,
@@ -44,14 +45,29 @@ def evaluate(
     drop_nan: DropMissing = False,
     given: Format = None,
     csv_option: CsvOption = None,
+    workers: Workers = None,
+    cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Report accuracy per class, confusions, log-loss and calibration; for regression RMSE, mean absolute error, R²."""
     from remanence.store.jobs.evaluate import evaluate_tables
 
     ways = read_dialect(csv_option), read_format(given)
-    with metered("Evaluating", len(data)) as (_, meter):
-        found = evaluate_tables(model, data, label, target or (), ignore or (), drop_nan, meter, *ways)
+    with opened_cluster(workers, cluster) as client:
+        if client is None:
+            with metered("Evaluating", len(data)) as (_, meter):
+                found = evaluate_tables(model, data, label, target or (), ignore or (), drop_nan, meter, *ways)
+        else:
+            from remanence.scale.jobs.evaluate import evaluate_files
+            from remanence.store.jobs.evaluate import EvaluateOptions
+            from remanence.tables import expand_paths
+
+            paths, asked = (
+                expand_paths(data),
+                EvaluateOptions(label, tuple(target or ()), tuple(ignore or ()), drop_nan, *ways),
+            )
+            with metered("Evaluating", len(paths)) as (advance, meter):
+                found = evaluate_files(model, paths, asked, client, meter, advance)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), ensure_ascii=False, allow_nan=False))
     else:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from remanence.cli.common.cluster import Cluster, Workers, opened_cluster
 from remanence.cli.common.flags import message
-from remanence.cli.common.meter import for_each_file, metered
+from remanence.cli.common.meter import error_of, for_each_file, metered
 from remanence.cli.common.options import (
     AsJson,
     CsvOption,
@@ -114,6 +115,16 @@ def learn(
     drop_nan: DropMissing = False,
     given: Format = None,
     csv_option: CsvOption = None,
+    workers: Workers = None,
+    cluster: Cluster = None,
+    save_every: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MINUTES",
+            help="Write what is finished to the model file after so many minutes.",
+            show_default="as often as takes a sixth of the time",
+        ),
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Learn data that is in the ledger once more.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -121,7 +132,8 @@ def learn(
 
     Rows are known by their content: of a file that has grown, only the new rows are learned, and a file that was
     renamed, converted or compressed brings nothing new. If a file is rejected, the files before it are kept. After an
-    interruption, run the same command again.
+    interruption, run the same command again. With --workers or --cluster the files are read and learned by several
+    processes; the model is the same for any number of them.
     """
     from remanence.store.jobs.learn import learn_session
     from remanence.store.jobs.learn_options import LearnOptions
@@ -135,11 +147,18 @@ def learn(
         *columns, method, settings, features, undo, ledger, kinds, readout, missing, text_width, label_separator
     )
     paths, dialect = expand_paths(data), read_dialect(csv_option)
+    every = None if save_every is None else 60 * save_every
     with (
+        opened_cluster(workers, cluster) as client,
         metered("Learning", len(paths)) as (advance, meter),
-        learn_session(model, options, drop_nan, again, dialect=dialect, given=read_format(given)) as job,
+        learn_session(model, options, drop_nan, again, dialect=dialect, given=read_format(given), every=every) as job,
     ):
-        error = for_each_file(paths, job.learn, advance, meter, skip=EmptyTable if len(paths) > 1 else ())
+        if client is None:
+            error = for_each_file(paths, job.learn, advance, meter, skip=EmptyTable if len(paths) > 1 else ())
+        else:
+            from remanence.scale.jobs.learn import learn_files
+
+            error = error_of(lambda: learn_files(job, paths, client, meter, advance))
     if as_json:
         failed = {"error": message(error)} if error else {}
         typer.echo(json.dumps(job.report.to_dict() | failed, ensure_ascii=False))

@@ -2,10 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from remanence.cli.common.cluster import Cluster, Workers, opened_cluster
 from remanence.cli.common.meter import metered
 from remanence.cli.common.options import (
     AsJson,
@@ -19,17 +20,26 @@ from remanence.cli.common.options import (
 )
 from remanence.cli.common.terminated import exit_on_sigterm
 
+if TYPE_CHECKING:
+    from remanence.store.jobs.predict import PredictReport
+
 
 def predict(
     model: Model,
     data: Annotated[
-        str,
-        typer.Argument(help="Table to predict on, or - for standard input; the label column may be missing."),
+        list[str],
+        typer.Argument(
+            help="Tables to predict on: files, patterns, folders or addresses, or - for standard input; the label "
+            "column may be missing."
+        ),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="Table to write, in the format of its ending.", show_default="<data>-predicted.<ending>"
+            "--out",
+            "-o",
+            help="Table to write, in the format of its ending; for several tables a folder.",
+            show_default="<data>-predicted.<ending>",
         ),
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Add the score of every class as score_<class>.")] = False,
@@ -42,18 +52,48 @@ def predict(
     ] = False,
     given: Format = None,
     csv_option: CsvOption = None,
+    workers: Workers = None,
+    cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a table with all columns of the data, in its order, and the predictions of the model."""
-    from remanence.store.jobs.predict import default_out, predict_table
+    from remanence.store.jobs.predict import outputs_for, predict_table
+    from remanence.tables import expand_paths
 
-    target, dialect, kind = default_out(data) if out is None else out, read_dialect(csv_option), read_format(given)
-    with metered("Predicting", 1) as (_, meter), exit_on_sigterm():
-        found = predict_table(
-            model, data, target, scores, column, ignore or (), drop_nan, meter, force, raw, dialect, kind
-        )
-    if as_json:
-        typer.echo(json.dumps({"predicted": found.rows, "dropped": found.dropped, "out": found.out}))
+    paths, dialect, kind = expand_paths(data), read_dialect(csv_option), read_format(given)
+    if len(paths) == 1 and out is not None and not out.is_dir():
+        outs = [out]  # (a name that says no format is an error there)
     else:
-        dropped = f", {found.dropped:,} rows with missing entries dropped" if found.dropped else ""
-        typer.echo(f"{found.out}: {found.rows:,} rows with predictions{dropped}")
+        outs = outputs_for(paths, out)
+    options: dict[str, Any] = {"scores": scores, "column": column, "ignored": tuple(ignore or ()), "drop": drop_nan}
+    options |= {"overwrite": force, "raw": raw, "dialect": dialect, "given": kind}
+    found: list[PredictReport] = []
+    with (
+        opened_cluster(workers, cluster) as client,
+        metered("Predicting", len(paths)) as (advance, meter),
+        exit_on_sigterm(),
+    ):
+        if client is None:
+            for path, target in zip(paths, outs, strict=True):
+                found.append(predict_table(model, path, target, on_rows=meter, **options))
+                advance(1)
+        else:
+            from remanence.scale.jobs.predict import predict_files
+
+            found = predict_files(model, paths, outs, client, advance, **options)
+    _show(found, as_json)
+
+
+def _show(found: "list[PredictReport]", as_json: bool) -> None:
+    parts = [{"predicted": report.rows, "dropped": report.dropped, "out": report.out} for report in found]
+    if as_json and len(parts) > 1:
+        totals = {
+            what: sum(getattr(r, name) for r in found) for what, name in (("predicted", "rows"), ("dropped",) * 2)
+        }
+        typer.echo(json.dumps({**totals, "files": parts}))
+    elif as_json:
+        typer.echo(json.dumps(parts[0]))
+    else:
+        for report in found:
+            dropped = f", {report.dropped:,} rows with missing entries dropped" if report.dropped else ""
+            typer.echo(f"{report.out}: {report.rows:,} rows with predictions{dropped}")

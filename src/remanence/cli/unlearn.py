@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from remanence.cli.common.cluster import Cluster, Workers, opened_cluster
 from remanence.cli.common.flags import message
 from remanence.cli.common.meter import for_each_file, metered
 from remanence.cli.common.options import (
@@ -42,19 +43,23 @@ def unlearn(
     drop_nan: DropMissing = False,
     given: Format = None,
     csv_option: CsvOption = None,
+    workers: Workers = None,
+    cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove rows exactly, as if the model had never seen them. Rows that were never learned are an error.
 
     Every copy of the rows is removed from all learned files that can be found: files with the name of a ledger entry
     next to the data, next to the model or in the current folder, and those named with --from. Learned files that are
-    not found cannot be searched, and are listed. A model made with --ledger rows knows its rows and needs no files.
+    not found cannot be searched, and are listed. With --workers or --cluster they are read by several processes. A
+    model made with --ledger rows knows its rows and needs no files.
     """
     from remanence.store.jobs.unlearn import unlearn_session
     from remanence.tables import expand_paths
 
     paths = expand_paths(data)
     with (
+        opened_cluster(workers, cluster) as client,
         metered("Unlearning", len(paths)) as (advance, meter),
         unlearn_session(
             model,
@@ -68,6 +73,10 @@ def unlearn(
             given=read_format(given),
         ) as job,
     ):
+        if client is not None:
+            from remanence.scale.jobs.unlearn import ClusterKeys
+
+            job.read_keys = ClusterKeys(client)
         error = for_each_file(paths, job.unlearn, advance, meter)
     report = job.report
     if as_json:

@@ -3,6 +3,7 @@
 FLAGS = {
     "accept_loss": "--accept-loss",
     "again": "--again",
+    "cluster": "--cluster ADDRESS",
     "column": "--column NAME",
     "columns": "--column NAME:KIND",
     "data": "--data FOLDER",
@@ -28,6 +29,8 @@ FLAGS = {
     "text_width": "--text-width",
     "trust": "--trust",
     "undo": "--undo pieces",
+    "every": "--save-every MINUTES",
+    "workers": "--workers",
     "where": "--where NAME=VALUE",
 }
 

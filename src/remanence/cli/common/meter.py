@@ -40,13 +40,22 @@ def for_each_file(
 
     Errors of the classes `skip` are warnings.
     """
-    try:
+
+    def each() -> None:
         for path in paths:
             try:
                 work(path, meter)
             except skip as problem:
-                warnings.warn(f"{problem} (skipped)", UserWarning, stacklevel=2)
+                warnings.warn(f"{problem} (skipped)", UserWarning, stacklevel=4)
             advance(1)
+
+    return error_of(each)
+
+
+def error_of(work: Callable[[], None]) -> Exception | None:
+    """Call `work` and return the error it raises, so that what it has done before can be reported."""
+    try:
+        work()
     except (InputError, FileError, MissingDependency, NumericalError) as problem:
         return problem
     return None

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -79,46 +79,92 @@ def evaluate_tables(
     standard input (-).
     """
     paths, fitted = expand_paths(data), read_fitted(model)
-    learner, classifier = fitted.learner, is_classifier(fitted.learner)
-    if (targets and classifier) or (label is not None and not classifier):
-        wanted = "label" if classifier else "targets"
-        raise InputError(f"expected `{wanted}` for this model, got the other", arguments=(wanted,))
+    asked = EvaluateOptions(label, tuple(targets), tuple(ignored), drop, dialect, given)
+    asked.check(fitted)
+    return combined(fitted, [compare_table(fitted, path, asked, on_rows) for path in paths])
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """How tables are to be read for an evaluation; see `evaluate_tables`."""
+
+    label: str | None = None
+    targets: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    drop: bool = False
+    dialect: Dialect | None = None
+    given: str | None = None
+
+    def check(self, model: ModelFile) -> None:
+        """Raise an InputError for outputs that the model cannot have."""
+        classifier = is_classifier(model.learner)
+        if (self.targets and classifier) or (self.label is not None and not classifier):
+            wanted = "label" if classifier else "targets"
+            raise InputError(f"expected `{wanted}` for this model, got the other", arguments=(wanted,))
+
+
+@dataclass
+class Compared:
+    """Predictions and true outputs of one table, as counts and sums."""
+
+    rows: int = 0
+    dropped: int = 0
+    pairs: Counter[tuple[Any, Any]] = field(default_factory=Counter)  # (true, predicted): rows
+    sums: "ErrorSums" = field(default_factory=lambda: ErrorSums())
+    reliability: Reliability | None = None
+    sets: "SetCounts | None" = None
+    targets: tuple[str, ...] = ()
+
+
+def compare_table(
+    fitted: ModelFile, path: str | Path, asked: EvaluateOptions, on_rows: OnRows = lambda name, rows: None
+) -> Compared:
+    """Compare predictions with the true outputs of one table."""
+    learner, classifier, found = fitted.learner, is_classifier(fitted.learner), Compared()
     classes = learner.classes_.tolist() if classifier else []
-    pairs: dict[tuple[Any, Any], int] = {}  # (true, predicted): rows
-    sums, reliability, sets = ErrorSums(), list[Reliability](), None
     if vars(learner).get("multilabel_") == "sets":
-        sets = SetCounts(classes)
-    rows = dropped = 0
-    for path in paths:
-        with local_file(path, given) as file:
-            table = open_table(file, dialect, given=given)
-            columns = _columns(fitted, table, label, targets, ignored)
-            size = batch_size(learner, len(columns.features))
-            for piece in table.pieces():
-                for part in samples(piece, columns, drop):
-                    rows, dropped = rows + len(part.X), dropped + part.missing
-                    check_new_labels(distinct_labels(part.y), classes, drop, piece.name)
-                    for i in range(0, len(part.X), size):
-                        with ignore_name_warnings():
-                            X, true = part.X[i : i + size], part.y[i : i + size]
-                            predicted = learner.predict(X)
-                            if classifier and sets is None:
-                                reliability.append(Reliability.of(learner.predict_proba(X), true, classes))
-                        on_rows(piece.name, len(true))
-                        if sets is not None:
-                            sets.add(true, predicted)
-                        elif classifier:
-                            for pair in zip(true.tolist(), predicted.tolist(), strict=True):
-                                pairs[pair] = pairs.get(pair, 0) + 1
-                        else:
-                            sums.add(true.reshape(len(true), -1), predicted.reshape(len(true), -1))
+        found.sets = SetCounts(classes)
+    with local_file(path, asked.given) as file:
+        table = open_table(file, asked.dialect, given=asked.given)
+        columns = _columns(fitted, table, asked.label, asked.targets, asked.ignored)
+        found.targets, size = columns.targets, batch_size(learner, len(columns.features))
+        for piece in table.pieces():
+            for part in samples(piece, columns, asked.drop):
+                found.rows, found.dropped = found.rows + len(part.X), found.dropped + part.missing
+                check_new_labels(distinct_labels(part.y), classes, asked.drop, piece.name)
+                for i in range(0, len(part.X), size):
+                    with ignore_name_warnings():
+                        X, true = part.X[i : i + size], part.y[i : i + size]
+                        predicted = learner.predict(X)
+                        if classifier and found.sets is None:
+                            more = Reliability.of(learner.predict_proba(X), true, classes)
+                            found.reliability = more if found.reliability is None else found.reliability + more
+                    on_rows(piece.name, len(true))
+                    if found.sets is not None:
+                        found.sets.add(true, predicted)
+                    elif classifier:
+                        found.pairs.update(zip(true.tolist(), predicted.tolist(), strict=True))
+                    else:
+                        found.sums.add(true.reshape(len(true), -1), predicted.reshape(len(true), -1))
+    return found
+
+
+def combined(fitted: ModelFile, parts: Sequence[Compared]) -> Evaluation:
+    """The evaluation on all tables."""
+    rows, dropped = sum(part.rows for part in parts), sum(part.dropped for part in parts)
     if not rows:
         raise InputError("expected rows without missing entries to evaluate on, got none")
-    if not classifier:
-        return Evaluation(rows, dropped, [], np.zeros((0, 0), int), sums.errors(columns.targets))
-    if sets is not None:
-        return Evaluation(rows, dropped, sets.labels, np.zeros((0, 0), int), {}, None, sets)
-    return Evaluation(rows, dropped, *confusion_matrix(pairs, classes), {}, reduce(add, reliability))
+    if not is_classifier(fitted.learner):
+        sums = ErrorSums()
+        sums.parts = [batch for part in parts for batch in part.sums.parts]
+        return Evaluation(rows, dropped, [], np.zeros((0, 0), int), sums.errors(parts[-1].targets))
+    sets = [part.sets for part in parts if part.sets is not None]
+    if sets:
+        every = reduce(add, sets)
+        return Evaluation(rows, dropped, every.labels, np.zeros((0, 0), int), {}, None, every)
+    pairs = sum((part.pairs for part in parts), Counter[tuple[Any, Any]]())
+    reliability = reduce(add, [part.reliability for part in parts if part.reliability is not None])
+    return Evaluation(rows, dropped, *confusion_matrix(pairs, fitted.learner.classes_.tolist()), {}, reliability)
 
 
 def confusion_matrix(pairs: dict[tuple[Any, Any], int], classes: list[Any]) -> tuple[list[Any], Array]:
@@ -165,6 +211,15 @@ class SetCounts:
             self.exact += rows if there == said else 0
             for counts, labels in ((self.true, there), (self.predicted, said), (self.both, there & said)):
                 counts.update(dict.fromkeys(labels, rows))
+
+    def __add__(self, other: "SetCounts") -> "SetCounts":
+        both = SetCounts(())
+        both.exact = self.exact + other.exact
+        for counts in (self, other):
+            both.true.update(counts.true)
+            both.predicted.update(counts.predicted)
+            both.both.update(counts.both)
+        return both
 
     @property
     def labels(self) -> list[Any]:

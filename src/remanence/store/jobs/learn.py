@@ -26,6 +26,7 @@ from remanence.store.model_file import WAIT
 from remanence.tables import Dialect, Table, open_table
 from remanence.tables.encoding.kinds import check_kinds, guess_kinds
 from remanence.tables.paths import STANDARD_INPUT, local_file
+from remanence.validation import check_number
 
 __all__ = ["FileCounts", "LearnJob", "LearnReport", "OnRows", "ignore_name_warnings", "learn_session"]
 
@@ -66,6 +67,8 @@ class LearnJob:
         self.session, self.options, self.drop, self.again = session, options, drop, again
         self.dialect, self.given = dialect, given
         self.report = LearnReport()
+        self.keep_keys = False  # of all rows, in `last`
+        self.last: LearnFile | None = None  # the file that was learned last
         check_kinds(options.column_kinds)
         if not session.new:
             options.check(session.model, session.columns)
@@ -97,11 +100,13 @@ class LearnJob:
                 columns = replace(columns, label_kind="text")
             rules = Rules(self.drop, self.again, self.options.ledger == "rows")
             work = LearnFile(self.session, table, columns, rules, on_rows, decided=not as_text)
+            work.keys = [] if self.keep_keys else None
             work.learn()
         finally:
             table.close()
-        self.report.warnings += work.warnings
+        self.report.warnings += work.new.warnings()
         self.report.kinds = dict(columns.kinds or {})
+        self.last = work
         return work.counts
 
     def _columns(self, table: Table) -> Columns:
@@ -177,13 +182,18 @@ def learn_session(
     wait: float = WAIT,
     dialect: Dialect | None = None,
     given: str | None = None,
+    every: float | None = None,
 ) -> Iterator[LearnJob]:
     """Learn into a model file, created if there is none; what was learned is on the disk when the block ends.
 
     `drop` leaves out rows with missing entries, `again` learns data that are in the ledger once more. `dialect` and
-    `given` are the dialect of CSV files and the format of tables whose names do not tell.
+    `given` are the dialect of CSV files and the format of tables whose names do not tell. What is finished is written
+    after `every` so many seconds, or by default as often as that is cheap.
     """
+    if every is not None:
+        check_number(every, "every")
     with open_session(model, options.new_model, wait) as session:
+        session.every = every
         yield LearnJob(session, options, drop, again, dialect, given)
 
 

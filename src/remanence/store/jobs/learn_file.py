@@ -1,51 +1,24 @@
-"""One table on its way into a model: cut into pieces, of which those are learned that the ledger does not have.
+"""One table on its way into a model: cut into pieces, of which those are learned that the ledger does not have."""
 
-A piece whose rows were mostly learned before, in another order or among others, is an error: they would count twice.
-Where rows repeat by nature (few distinct ones), nothing can be told from that, and such pieces are learned.
-"""
-
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 from remanence.arrays import Array
-from remanence.errors import InputError
-from remanence.hashing import hash_keys
 from remanence.labels import LabelReader, check_new_labels
-from remanence.store.content.cutting import DISTINCT, KnownPieces, Span, cut, piece_size, rows_ahead
+from remanence.store.content.cutting import piece_size
 from remanence.store.content.earlier import check_not_grown, listed_pieces
-from remanence.store.content.row_keys import DIFFERENT, RowKeys
+from remanence.store.content.new_pieces import FileCounts, NewPiece, NewPieces, Rules
 from remanence.store.jobs.columns import Columns, Samples, ignore_name_warnings, joined, missing_entries, samples
-from remanence.store.jobs.holdings import Holdings
 from remanence.store.jobs.label_sets import distinct_labels
 from remanence.store.jobs.piecewise import with_piece
 from remanence.store.jobs.session import Session, batch_size, copy_for_trial
-from remanence.store.ledger import Entry
 from remanence.tables import Piece, Table
 
+__all__ = ["FileCounts", "LearnFile", "OnRows", "Rules"]
+
 GROUP = 16  # pieces learned between two moments at which the model may be written
-SHARE = 0.5  # of a piece that may look familiar without an error
-SOME, SOME_SHARE = 10, 0.05  # rows, and share of the rows, that are worth a word if they look familiar
 
 OnRows = Callable[[str, int], None]  # called with the name of a piece and the rows just read of it
-
-
-@dataclass
-class FileCounts:
-    """What became of the rows of one file."""
-
-    learned: int = 0
-    skipped: int = 0
-    dropped: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How a table is learned."""
-
-    drop: bool = False  # leave out rows with missing entries
-    again: bool = False  # learn rows that are known once more
-    every_row: bool = False  # in a new model, keep the keys of all rows
 
 
 class LearnFile:
@@ -56,52 +29,48 @@ class LearnFile:
     ) -> None:
         model = session.model
         self.session, self.table, self.columns, self.rules, self.on_rows = session, table, columns, rules, on_rows
-        self.name, self.counts, self.warnings = table.path.name, FileCounts(), list[str]()
+        self.name = table.path.name
         self.labels = LabelReader(columns.label_kind, decided and columns.label_kind is not None)
-        self.size = piece_size(len(columns.features), separate=model.pieces is not None)
+        size = piece_size(len(columns.features), separate=model.pieces is not None)
         self.batch = batch_size(model.learner, len(columns.features))
-        self.held = Holdings.of(model.ledger, model.notes)
-        self.rows = RowKeys.empty(rules.every_row) if model.row_keys is None else model.row_keys
-        self.at_first, self.used = self.rows, dict[int, int]()
-        self.met: Counter[str] = Counter()  # content that is in one file more than once is learned as often
+        self.new = NewPieces(model, rules, size, self.name)
+        self.keys: list[Array] | None = None  # of all rows in their order, where they are to be kept
         self.trial = model
-        self.familiar = self.read = self.missing = self.pending = 0
+        self.read = self.missing = self.pending = self.listed = 0
         self.first_missing, self.unfinished = -1, False
+
+    @property
+    def counts(self) -> FileCounts:
+        return self.new.counts
 
     def learn(self) -> None:
         """Learn what is new in the table."""
         pieces = self._not_listed()
-        known = KnownPieces(self.held.ledger)
-        enough = rows_ahead(known, self.size) + self.size
         ahead: list[Samples] = []
         for piece in pieces:
             for part in samples(piece, self.columns, True, self.labels):
                 self._count(part)
                 ahead.append(part)
-                if sum(len(part.X) for part in ahead) > enough:
-                    ahead = [self._take(joined(ahead), known, ended=False)]
+                if sum(len(part.X) for part in ahead) > self.new.ahead:
+                    ahead = [self._take(joined(ahead), ended=False)]
         if ahead:
-            self._take(joined(ahead), known, ended=True)
+            self._take(joined(ahead), ended=True)
         if self.missing and not self.rules.drop and (self.unfinished or not self.counts.skipped):
             raise missing_entries(self.missing, self.read, self.name, self.first_missing)
         self.counts.dropped = self.missing
         self._commit(ended=True)
-        if self.familiar >= min(SOME, max(SOME_SHARE * self.counts.learned, 2)):
-            self.warnings.append(
-                f"{self.familiar:,} rows of {self.name} look like rows learned before, among others that are new; all "
-                f"of them were learned"
-            )
 
     def _not_listed(self) -> list[Piece]:
         """The parts of the file that are not in the ledger as files of an earlier version."""
-        pieces = list(self.table.pieces())
-        if self.rules.again or not self.held.ledger.by_file():
+        pieces, held = list(self.table.pieces()), self.new.held
+        if self.rules.again or not held.ledger.by_file():
             return pieces
-        listed = {piece.name: piece for piece in listed_pieces(self.table, self.held)}
-        self.counts.skipped += sum(self.held.rows_of(piece.fingerprint()) for piece in listed.values())
+        listed = {piece.name: piece for piece in listed_pieces(self.table, held)}
+        self.listed = sum(held.rows_of(piece.fingerprint()) for piece in listed.values())
+        self.counts.skipped += self.listed
         left = [piece for piece in pieces if piece.name not in listed]
         if left:
-            check_not_grown(self.table, self.held)
+            check_not_grown(self.table, held)
         return left
 
     def _count(self, part: Samples) -> None:
@@ -110,68 +79,32 @@ class LearnFile:
         self.read += len(part.X) + part.missing
         self.missing += part.missing
 
-    def _take(self, ahead: Samples, known: KnownPieces, ended: bool) -> Samples:
+    def _take(self, ahead: Samples, ended: bool) -> Samples:
         """Learn the pieces that the next rows are cut into; returns the rows that are left."""
         if not len(ahead.X):
             return ahead
         keys = ahead.keys()
         done = 0
-        for span in self._spans(keys, known, ended):
+        for span in self.new.spans(keys, ended):
             part = slice(span.first, span.first + span.rows)
-            self._span(span, ahead, keys[part], part)
+            piece = self.new.choose(span, keys[part])
+            if piece is None:
+                self.on_rows(self.name, 0)
+            else:
+                self._piece(piece, ahead.only(part))
             done = span.first + span.rows
+        if self.keys is not None:
+            self.keys.append(keys[:done])
         return ahead.only(slice(done, None))
 
-    def _spans(self, keys: Array, known: KnownPieces, ended: bool) -> Iterator[Span]:
-        if not self.rows.every:
-            yield from cut(keys, known, self.size, ended)
-            return
-        for first in range(0, len(keys), 2 * self.size):  # rows are known one by one: any cut will do
-            part = keys[first : first + 2 * self.size]
-            yield Span(first, len(part), hash_keys(part), "0" * 16, known=False)
-
-    def _span(self, span: Span, ahead: Samples, keys: Array, part: slice) -> None:
-        rows = ahead.only(part)
-        if self.rows.every and not self.rules.again:
-            new = self.at_first.new_rows(keys, self.used)
-            self.counts.skipped += int((~new).sum())
-            rows, keys = rows.only(new), keys[new]
-            if not len(keys):
-                self.on_rows(self.name, 0)
-                return
-            span = replace(span, rows=len(keys), fingerprint=hash_keys(keys))
-            mark: str | None = self.held.to_learn(span.fingerprint, 0, again=True)
-        else:
-            mark = self.held.to_learn(span.fingerprint, self.met[span.fingerprint], self.rules.again)
-            self.met[span.fingerprint] += 1
-        if mark is None:
-            self.counts.skipped += span.rows
-            self.on_rows(self.name, 0)
-            return
+    def _piece(self, piece: NewPiece, rows: Samples) -> None:
         if self.missing and not self.rules.drop:
             self.unfinished = True  # nothing more is learned: the error comes once all gaps are counted
             return
-        if not self.rules.again and not self.rows.every:
-            self._check_familiar(keys)
-        self._learn(span, mark, rows, keys)
+        self.new.check_familiar(piece)
+        self._learn(piece, rows if piece.chosen is None else rows.only(piece.chosen))
 
-    def _check_familiar(self, keys: Array) -> None:
-        """Raise an InputError for rows that are mostly known, and count those that are not many."""
-        known = self.rows.familiar(keys)
-        if known == 0 or self.rows.distinct() < DIFFERENT:
-            return
-        if known >= DISTINCT and known > SHARE * len(keys):
-            first = self.counts.skipped + self.counts.learned + 1
-            raise InputError(
-                f"expected rows that were not learned yet, but about {known:,} of {len(keys):,} rows of {self.name} "
-                f"(from row {first:,} on) were learned before, in another order or among others, and would count "
-                f"twice; put the new rows into a file of their own, or learn all of them again, or start a model whose "
-                f"ledger knows every row",
-                arguments=("again", "ledger"),
-            )
-        self.familiar += known
-
-    def _learn(self, span: Span, mark: str, rows: Samples, keys: Array) -> None:
+    def _learn(self, piece: NewPiece, rows: Samples) -> None:
         from sklearn.base import clone
 
         model, separate = self.trial, self.trial.pieces is not None
@@ -182,12 +115,9 @@ class LearnFile:
             with ignore_name_warnings():
                 learner.partial_fit(rows.X[i : i + self.batch], rows.y[i : i + self.batch])
             self.on_rows(self.name, len(rows.X[i : i + self.batch]))
-        taught = with_piece(model, mark, learner) if separate else replace(model, learner=learner)
-        entry = Entry(mark, self.name, len(rows.X), begins=span.begins, span=span.rows)
-        self.held = replace(self.held, ledger=self.held.ledger.with_entry(entry))
-        self.trial = replace(taught, ledger=self.held.ledger)
-        self.rows = self.rows.with_rows(keys)
-        self.counts.learned += len(rows.X)
+        taught = with_piece(model, piece.mark, learner) if separate else replace(model, learner=learner)
+        self.new.add(piece)
+        self.trial = replace(taught, ledger=self.new.held.ledger)
         self.pending += 1
         if self.pending >= GROUP:
             self._commit()
@@ -205,6 +135,6 @@ class LearnFile:
         dialect = getattr(self.table, "dialect", None)
         if dialect is not None and dialect.to_notes():
             notes["csv"] = dialect.to_notes()
-        self.trial = replace(self.trial, notes=notes, row_keys=self.rows)
+        self.trial = replace(self.trial, notes=notes, row_keys=self.new.rows)
         self.session.commit(self.trial)
         self.pending = 0

@@ -1,9 +1,10 @@
 """Predicting with a model file: a table with the predictions of the model beside the columns of the data."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from remanence.store.jobs.learn import OnRows, check_feature_count, ignore_name_
 from remanence.store.jobs.session import batch_size, is_classifier, require_estimator, rows_of
 from remanence.store.model_file import ModelFile, read
 from remanence.tables import Dialect, RowBlock, Table, open_table
-from remanence.tables.formats import compression_of
+from remanence.tables.formats import compression_of, format_of
 from remanence.tables.paths import STANDARD_INPUT, is_address, local_file
 from remanence.tables.write import encoded, output_format
 
@@ -63,8 +64,23 @@ def default_out(data: str | Path) -> Path:
     return path.with_name(f"{path.name.removesuffix(ending)}-predicted{ending}")
 
 
+def outputs_for(paths: Sequence[str | Path], out: str | Path | None) -> list[Path]:
+    """Where the predictions for each of several tables go: into the folder `out`, or beside the data."""
+    if out is None:
+        return [default_out(path) for path in paths]
+    folder = Path(out)
+    if format_of(folder) is not None or (folder.exists() and not folder.is_dir()):
+        raise InputError(f"expected a folder to write {len(paths)} tables to, got {out}", arguments=("out",))
+    found = [folder / PurePath(path).name for path in paths]
+    twice = [path.name for path, count in Counter(found).items() if count > 1]
+    if twice:
+        raise InputError(f"expected tables of different names to write to one folder, got {twice[0]} more than once")
+    folder.mkdir(parents=True, exist_ok=True)
+    return found
+
+
 def predict_table(
-    model: str | Path,
+    model: str | Path | ModelFile,
     data: str | Path,
     out: str | Path,
     scores: bool = False,
@@ -81,16 +97,17 @@ def predict_table(
 
     `scores` adds the score of every class as `score_<class>`. A column of that name in the data is an InputError, and
     an existing file is a FileError unless `overwrite` is set. `raw` leaves text in CSV files as it is, also where a
-    spreadsheet would run it; `dialect` and `given` are the dialect of a CSV file and the format of the data.
+    spreadsheet would run it; `dialect` and `given` are the dialect of a CSV file and the format of the data. The model
+    may be given as it was read.
     """
     with local_file(data, given) as file:
         return _predict_file(
-            Path(model), file, Path(out), scores, column, ignored, drop, on_rows, overwrite, raw, dialect, given
+            model, file, Path(out), scores, column, ignored, drop, on_rows, overwrite, raw, dialect, given
         )
 
 
 def _predict_file(
-    model: Path,
+    model: str | Path | ModelFile,
     data: Path,
     out: Path,
     scores: bool,
@@ -106,8 +123,9 @@ def _predict_file(
     report = PredictReport(str(out))
     out = Path(os.path.realpath(out))  # (links are followed)
     output_format(out)
-    fitted, table = read_fitted(model), open_table(data, dialect, given=given)
-    for taken in (model, data):
+    fitted = model if isinstance(model, ModelFile) else read_fitted(model)
+    table = open_table(data, dialect, given=given)
+    for taken in (data,) if isinstance(model, ModelFile) else (model, data):
         if out.exists() and out.samefile(taken):
             raise InputError(f"expected another file to write to than {taken}, which is read; name a new one")
     check_writable(out)

@@ -29,15 +29,16 @@ LARGEST_BATCH = 1 << 22  # numbers passed to a learner at once
 
 @dataclass
 class Session:
-    """The model as it is now, and the locked file it is written to."""
+    """The model as it is now, and the locked file it is written to; without a file it is only in memory."""
 
-    file: Locked
+    file: Locked | None
     model: ModelFile
     new: bool
     unsaved: bool = False
     saved: float = 0.0  # time of the last write
     write_seconds: float = 0.0  # how long it took
     written: ModelFile | None = None  # what was written last, if anything
+    every: float | None = None  # seconds between two writes; None writes where that is cheap
 
     @property
     def columns(self) -> Columns | None:
@@ -51,19 +52,20 @@ class Session:
         """
         model.learner.settled()
         self.model, self.unsaved = model, True
-        if time.monotonic() - self.saved >= WRITE_RATIO * self.write_seconds:
+        pause = WRITE_RATIO * self.write_seconds if self.every is None else self.every
+        if self.file is not None and time.monotonic() - self.saved >= pause:
             self.save()
 
     def restore(self, model: ModelFile) -> None:
         """Go back to a model that was in force before, also on the disk."""
         self.model, self.unsaved = model, self.written is not None and self.written is not model
-        if self.new and self.unsaved and not len(model.ledger):  # a file that did not exist then
+        if self.file is not None and self.new and self.unsaved and not len(model.ledger):  # it did not exist then
             self.file.path.unlink(missing_ok=True)
             self.written, self.unsaved = None, False
 
     def save(self) -> None:
         """Write the model unless it is written already."""
-        if self.unsaved:
+        if self.unsaved and self.file is not None:
             started = time.monotonic()
             self.file.write(self.model)
             self.written = self.model

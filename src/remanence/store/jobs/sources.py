@@ -54,7 +54,9 @@ def table_rows(table: Table, columns: Columns) -> Iterator[Samples]:
 
 
 def row_keys_of(table: Table, columns: Columns) -> Array:
-    """The keys of the complete rows of a table, (n,)."""
+    """The keys of the complete rows of a table, (n,); an InputError if it has other columns."""
+    columns.check(table, predicting=True)
+    table.require(columns.outputs)
     keys = [part.keys() for part in table_rows(table, columns)]
     return np.concatenate([np.empty(0, f"S{ROW_KEY}"), *keys])
 
@@ -79,14 +81,15 @@ def known_pieces(table: Table, keys: Array, columns: Columns, held: Holdings, kn
     return found
 
 
-def pieces_of(files: Iterable[Path], columns: Columns, held: Holdings, known: KnownPieces) -> Iterator[FoundPiece]:
-    """The pieces that the ledger has or had, in those files that can be read."""
+def pieces_of(
+    files: Iterable[Path], columns: Columns, held: Holdings, known: KnownPieces, keys: Mapping[Path, Array]
+) -> Iterator[FoundPiece]:
+    """The pieces that the ledger has or had, in those files that can be read; `keys` of rows that were read before."""
     for path in dict.fromkeys(files):
         try:
             table = open_table(path)
-            columns.check(table, predicting=True)
-            table.require(columns.outputs)
-            yield from known_pieces(table, row_keys_of(table, columns), columns, held, known)
+            found = keys[path] if path in keys else row_keys_of(table, columns)
+            yield from known_pieces(table, found, columns, held, known)
         except (InputError, FileError, MissingDependency):
             continue  # (a file that cannot be read proves nothing)
 

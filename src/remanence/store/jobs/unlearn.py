@@ -9,7 +9,7 @@ of all rows needs no other file: it knows which rows it holds, and how often.
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,6 +48,8 @@ from remanence.store.model_file import WAIT, ModelFile
 from remanence.tables import Dialect, Table, expand_paths, open_table
 from remanence.tables.hashing import raise_changed
 from remanence.tables.paths import local_file
+
+ReadKeys = Callable[[Sequence[Path], Columns], Mapping[Path, Array]]  # the keys of the rows of some files
 
 AT_ONCE = 1000  # rows removed at once: a square matrix of this size is formed
 
@@ -96,6 +98,7 @@ class UnlearnJob:
         self.session, self.drop, self.trust, self.accept_loss, self.given = session, drop, trust, accept_loss, given
         self.sources, self.where, self.dialect = [Path(source) for source in sources], dict(where or {}), dialect
         self.report = UnlearnReport()
+        self.read_keys: ReadKeys = lambda files, columns: {}  # a cluster reads the files to search, if there is one
 
     def unlearn(self, path: Path | str, on_rows: OnRows = lambda name, rows: None) -> UnlearnCounts:
         """Remove every copy of the rows of a file, of standard input (-), or of what is at an address.
@@ -161,7 +164,8 @@ class UnlearnJob:
         here = known_pieces(table, whole, columns, before, known)
         rows.check_missing(self.drop or any(before.held_marks(p.available.fingerprint) for p in here))
         requested = [as_available(rows.keys(), name)]
-        found = [*here, *pieces_of(self._files(table.path), columns, before, known)]
+        files = self._files(table.path)
+        found = [*here, *pieces_of(files, columns, before, known, self.read_keys(files, columns))]
         inside = [] if self.where else [piece.available for piece in here]
         others = [piece.available for piece in found]
         held, missing = resolve_trusted(before, [*requested, *others])
@@ -219,7 +223,8 @@ class UnlearnJob:
 
     def _files(self, path: Path) -> list[Path]:
         """The files to search: those given as sources, and those with the name of an entry in the ledger."""
-        folders = (path.parent, self.session.file.path.parent, Path.cwd())
+        own = [] if self.session.file is None else [self.session.file.path.parent]
+        folders = (path.parent, *own, Path.cwd())
         found = [*self.sources, *learned_files(self.session.model.ledger, folders)]
         return [file for file in found if not file.exists() or not file.samefile(path)]
 
