@@ -4,7 +4,9 @@ filter       estimates from the observations so far     smooth             estim
 forecast     predictions of future states               sample             random draws from a model
 innovations  normalized prediction errors               backward_transfer  expected error on earlier tasks
 extended     the filter for nonlinear observations      linearized         ICL, RLS, … for nonlinear observations
+unscented    the same without derivatives
 learn        parameter estimation by EM                 Kalman             the filter as a streaming method
+random_walk, constant_velocity, constant_acceleration   motions in continuous time, for LinearGaussian.from_continuous
 """
 
 from remanence.kalman.backward_transfer import backward_transfer
@@ -15,9 +17,11 @@ from remanence.kalman.innovations import Innovations, innovations
 from remanence.kalman.model import LinearGaussian
 from remanence.kalman.nonlinear.extended import extended, smooth_extended
 from remanence.kalman.nonlinear.linearized import Linearized, linearized
+from remanence.kalman.nonlinear.unscented import unscented
 from remanence.kalman.results import Filtered, Forecast, Smoothed
 from remanence.kalman.smoother import smooth
 from remanence.kalman.streaming import Kalman
+from remanence.kalman.time.continuous import Motion, constant_acceleration, constant_velocity, random_walk
 
 __all__ = [
     "Filtered",
@@ -27,15 +31,20 @@ __all__ = [
     "Learned",
     "LinearGaussian",
     "Linearized",
+    "Motion",
     "Smoothed",
     "backward_transfer",
+    "constant_acceleration",
+    "constant_velocity",
     "extended",
     "filter",
     "forecast",
     "innovations",
     "learn",
     "linearized",
+    "random_walk",
     "sample",
     "smooth",
     "smooth_extended",
+    "unscented",
 ]

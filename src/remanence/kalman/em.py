@@ -110,6 +110,8 @@ def learn(
     of Time Series Analysis.
     """
     check_model(model)
+    if model.pushes is not None:
+        raise InputError("expected a model without inputs to learn, got B and u; subtract what they do from Y first")
     observed = check_observations(model, Y)
     iterations = check_count(iterations, "iterations")
     tolerance = check_number(tolerance, "tolerance", closed=True, hint="relative to the log-likelihood, like 1e-8")

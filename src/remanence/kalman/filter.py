@@ -19,6 +19,7 @@ from remanence.kalman.means import Means, move
 from remanence.kalman.model import LinearGaussian, Steps
 from remanence.kalman.observations import check_observations
 from remanence.kalman.results import Filtered, join_groups, shared
+from remanence.kalman.time.inputs import with_known_one, without_known_one
 
 FORMS = ("covariance", "root")
 KEEPS = ("all", "last")
@@ -80,6 +81,8 @@ def filter(model: LinearGaussian, Y: Any, form: str = "covariance", keep: str = 
     if keep not in KEEPS:
         raise InputError(f"expected keep to be one of {KEEPS}, got {keep!r}")
     observed = check_observations(model, Y)
+    if model.pushes is not None:
+        return without_known_one(filter(with_known_one(model, observed.Y.shape[1]), Y, form, keep), model)
     gains, moved = [], []
     for group in observed.groups:
         series = observed.Y if len(observed.groups) == 1 else observed.Y[group]

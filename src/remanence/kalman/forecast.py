@@ -1,6 +1,6 @@
 """Forecasts of future states, and random draws from the model.
 
-θ_{T+k|T} = A θ_{T+k−1|T}     Σ_{T+k|T} = A Σ_{T+k−1|T} Aᵀ + Q                                  (F)
+θ_{T+k|T} = A θ_{T+k−1|T} + B u     Σ_{T+k|T} = A Σ_{T+k−1|T} Aᵀ + Q                                  (F)
 """
 
 from typing import Any
@@ -54,7 +54,9 @@ def forecast(model: LinearGaussian, filtered: Filtered, steps: int) -> Forecast:
     check_filtered(model, filtered)
     steps = check_count(steps, "steps")
     T = filtered.mean.shape[-2]
-    for name, stack, stepwise in (("A", model.steps.A, model.A.ndim == 3), ("Q", model.steps.Q, model.Q.ndim == 3)):
+    pushes = np.zeros((1, model.features)) if model.pushes is None else model.pushes
+    given = (model.steps.A, model.A.ndim == 3), (model.steps.Q, model.Q.ndim == 3), (pushes, model.inputs_per_step)
+    for name, (stack, stepwise) in zip(("A", "Q", "u"), given, strict=True):
         if stepwise and len(stack) < T + steps:
             raise InputError(
                 f"expected {name} constant or of at least {T + steps} steps to look {steps} ahead of {T}, "
@@ -68,7 +70,7 @@ def forecast(model: LinearGaussian, filtered: Filtered, steps: int) -> Forecast:
         mean_path, cov_path = np.empty((len(mean), steps, model.features)), np.empty((steps, *cov.shape))
         for k in range(steps):
             A = at(model.steps.A, T + k)
-            mean = mean_path[:, k] = mean @ A.T
+            mean = mean_path[:, k] = mean @ A.T + at(pushes, T + k)
             cov = cov_path[k] = symmetric(A @ cov @ A.T) + at(model.steps.Q, T + k)  # (F)
         means.append(mean_path)
         covs.append(cov_path)
@@ -115,13 +117,14 @@ def sample(model: LinearGaussian, T: int, seed: Any = 0) -> tuple[Array, Any]:
     """
     T = check_length(model, T)
     rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(check_count(seed, "seed", 0))
-    s = model.steps
+    s, pushes = model.steps, np.zeros((1, model.features)) if model.pushes is None else model.pushes
     drift, noise = ([psd_root(v) for v in stack] for stack in (s.Q, s.R))
     d, m = model.features, s.X.shape[1]
     theta, Y = np.empty((T, d)), np.empty((T, m))
     for t in range(T):
         if t:
             theta[t] = at(s.A, t) @ theta[t - 1] + drift[t if len(drift) > 1 else 0] @ rng.standard_normal(d)
+            theta[t] += at(pushes, t)
         else:
             theta[0] = model.mean + psd_root(model.cov) @ rng.standard_normal(d)
         Y[t] = at(s.X, t) @ theta[t] + noise[t if len(noise) > 1 else 0] @ rng.standard_normal(m)

@@ -1,8 +1,8 @@
 """The linear Gaussian model: tasks that drift.
 
-    θ₀ ~ N(mean, cov)     θₜ = Aₜ θₜ₋₁ + wₜ,  wₜ ~ N(0, Qₜ)     yₜ = Xₜ θₜ + vₜ,  vₜ ~ N(0, Rₜ)      (LGM)
+    θ₀ ~ N(mean, cov)     θₜ = Aₜ θₜ₋₁ + Bₜ uₜ + wₜ,  wₜ ~ N(0, Qₜ)     yₜ = Xₜ θₜ + vₜ,  vₜ ~ N(0, Rₜ)      (LGM)
 
-Each of A, Q, X, R is constant or given per step. Q, R and cov may be singular: Q = 0 is RLS.
+Each of A, Q, X, R is constant or given per step. Q, R and cov may be singular: Q = 0 is RLS. Inputs u are known.
 """
 
 from dataclasses import dataclass, field
@@ -12,6 +12,8 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.kalman.time.continuous import between_times
+from remanence.kalman.time.inputs import check_inputs
 from remanence.kernels.constants import ROUNDING
 from remanence.memory.gaussian import least_noise
 from remanence.validation import check_finite, check_numbers
@@ -60,6 +62,10 @@ class LinearGaussian:
         Mean of θ at the first step, before its observations.
     cov : array (d, d)
         Covariance of θ at the first step, before its observations.
+    B : array (d, k) or (T, d, k), optional
+        Input matrix: θ_t = A θ_{t−1} + B u_t + N(0, Q).
+    u : array (k,) or (T, k), optional
+        Known inputs, such as what a motor was told; u[t] leads into step t (u[0] is not used).
 
     Examples
     --------
@@ -82,7 +88,10 @@ class LinearGaussian:
     R: Any
     mean: Any  # (d,)
     cov: Any  # (d, d)
+    B: Any = None  # (d, k)
+    u: Any = None  # (k,)
     steps: Steps = field(init=False, repr=False)
+    pushes: Array | None = field(init=False, repr=False)  # (1 or T, d) B u
 
     def __post_init__(self) -> None:
         mean = _array(self.mean, "mean")
@@ -97,17 +106,65 @@ class LinearGaussian:
         R, Rs = _noise(self.R, rows)
         lengths = {n: len(v) for n, v, k in (("A", A, A.ndim == 3), ("Q", Q, Q.ndim == 3)) if k}
         lengths |= {n: len(v) for n, v, k in (("X", Xs, _stepwise(X)), ("R", Rs, _stepwise(R))) if k}
+        B, u, pushes = check_inputs(self.B, self.u, d)
+        if pushes is not None and (B.ndim == 3 or u.ndim == 2):
+            lengths["u"] = len(pushes)
         if len(set(lengths.values())) > 1 or 0 in lengths.values():
             raise InputError(
-                f"expected A, Q, X, R {CONSTANT_OR_STEPS} of one length of at least 1, got lengths {lengths}; "
+                f"expected A, Q, X, R, u {CONSTANT_OR_STEPS} of one length of at least 1, got lengths {lengths}; "
                 f"give every step its own, or pass the constant itself"
             )
         check_covariances(cov[None], "cov")
         least_Q = check_covariances(_stacked(Q), "Q")
         least_R = _check_noise(R, Rs)
         inner = Steps(_stacked(A), _stacked(Q), Xs, Rs, rows, least_Q, least_R)
-        for name, value in {"A": A, "Q": Q, "X": X, "R": R, "mean": mean, "cov": cov, "steps": inner}.items():
+        known = {"A": A, "Q": Q, "X": X, "R": R, "mean": mean, "cov": cov, "B": B, "u": u, "pushes": pushes}
+        for name, value in {**known, "steps": inner}.items():
             object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_continuous(
+        cls, F: Any, L: Any, q: Any, times: Any, *, X: Any, R: Any, mean: Any, cov: Any, B: Any = None, u: Any = None
+    ) -> "LinearGaussian":
+        """The model dθ = (F θ + B u) dt + L dβ, observed at these times, however irregular.
+
+        Parameters
+        ----------
+        F, L : array (d, d), array (d, k)
+            The differential equation, and where the noise enters; `kalman.constant_velocity` and others make both.
+        q : float or array (k, k)
+            The spectral density of the noise: the variance that it adds per unit of time.
+        times : array (T,)
+            The times of the observations, ascending; A[t] and Q[t] lead from times[t − 1] to times[t].
+        X, R : array
+            As in `LinearGaussian`.
+        mean, cov : array (d,), array (d, d)
+            Mean and covariance of θ at times[0], before its observation.
+        B, u : array (d, k), array (k,) or (T, k), optional
+            Known inputs; u[t] holds from times[t − 1] to times[t].
+
+        Returns
+        -------
+        LinearGaussian
+            With A and Q for every step.
+
+        Examples
+        --------
+        >>> from remanence import kalman
+        >>> F, L, X = kalman.constant_velocity(1)
+        >>> model = kalman.LinearGaussian.from_continuous(
+        ...     F, L, 0.1, [0.0, 0.5, 3.0], X=X, R=[[1.0]], mean=[0.0, 0.0], cov=[[1.0, 0.0], [0.0, 1.0]]
+        ... )
+        >>> model.A[2]
+        array([[1. , 2.5],
+               [0. , 1. ]])
+
+        References
+        ----------
+        Van Loan (1978), "Computing integrals involving the matrix exponential", IEEE Transactions on Automatic Control.
+        """
+        A, Q, held = between_times(F, L, q, times, B)
+        return cls(A, Q, X, R, mean, cov, held, u)
 
     @property
     def features(self) -> int:
@@ -118,7 +175,15 @@ class LinearGaussian:
     def length(self) -> int | None:
         """T if any parameter is given per step, else None (any length)."""
         s = self.steps
-        return max((len(v) for v, k in self._parts(s) if k), default=None)
+        given = [len(v) for v, k in self._parts(s) if k]
+        if self.pushes is not None and self.inputs_per_step:
+            given.append(len(self.pushes))
+        return max(given, default=None)
+
+    @property
+    def inputs_per_step(self) -> bool:
+        """Whether B or u is given per step."""
+        return self.pushes is not None and (self.B.ndim == 3 or self.u.ndim == 2)
 
     def _parts(self, s: Steps) -> list[tuple[Array, bool]]:
         return [(s.A, self.A.ndim == 3), (s.Q, self.Q.ndim == 3), (s.X, _stepwise(self.X)), (s.R, _stepwise(self.R))]

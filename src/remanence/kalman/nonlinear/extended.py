@@ -88,7 +88,7 @@ def extended(
     Jazwinski (1970), "Stochastic processes and filtering theory", Academic Press.
     """
     iterations = check_count(iterations, "iterations", hint="1 is the plain extended filter")
-    start, checked = _check_linear_parts(Y, Q, R, mean, cov)
+    start, checked = check_linear_parts(Y, Q, R, mean, cov)
     y, s = checked[0], start.steps
     T, d = len(y), start.features
     g, dg = functions(transition, "transition", T), functions(transition_jacobian, "transition_jacobian", T)
@@ -108,7 +108,7 @@ def extended(
         before = known
         rows = int(s.rows[t if len(s.rows) > 1 else 0])
         noise = at(s.R, t)[:rows, :rows]
-        minus: Minus = np.subtract if r[t] is None else partial(_residual, r[t])
+        minus: Minus = np.subtract if r[t] is None else partial(residual_of, r[t])
         value, slope = linearized_at(f[t], df[t], before.mean, "observe", minus)
         if len(value) != rows:
             raise InputError(f"expected observe to return {rows} numbers, as Y has, got {len(value)}")
@@ -129,7 +129,7 @@ def extended(
     means, covs = np.array([k.mean for k, _, _ in results]), np.array([k.cov for k, _, _ in results])
     predicted = np.array([b.mean for _, b, _ in results]), np.array([b.cov for _, b, _ in results])
     observed = list(X) if len(set(s.rows.tolist())) == 1 else [x[:m] for x, m in zip(X, s.rows, strict=True)]
-    model = LinearGaussian(A, start.Q, observed, _stepped(start, T), start.mean, start.cov)
+    model = LinearGaussian(A, start.Q, observed, stepped(start, T), start.mean, start.cov)
     logliks = np.array([loglik for _, _, loglik in results])
     return Filtered(means, covs, *predicted, logliks, [np.arange(1)], model, expected)
 
@@ -177,7 +177,7 @@ def functions(given: Any, name: str, T: int) -> Sequence[Any]:
     return given
 
 
-def _residual(residual: Any, y: Array, predicted: Array) -> Array:
+def residual_of(residual: Any, y: Array, predicted: Array) -> Array:
     """The residual of y and its prediction; NaN where y is missing."""
     missing = np.isnan(y)
     error = np.atleast_1d(check_numbers(residual(y.copy(), predicted.copy()), "what residual returns", np.float64))
@@ -191,7 +191,7 @@ def _residual(residual: Any, y: Array, predicted: Array) -> Array:
     return np.where(missing, np.nan, error)
 
 
-def _check_linear_parts(Y: Any, Q: Any, R: Any, mean: Any, cov: Any) -> tuple[LinearGaussian, Array]:
+def check_linear_parts(Y: Any, Q: Any, R: Any, mean: Any, cov: Any) -> tuple[LinearGaussian, Array]:
     """Check the linear parameters as a model with X = 0."""
     d = np.size(mean)
     ragged = isinstance(Y, (list, tuple)) and len({np.shape(y) for y in Y}) > 1
@@ -207,5 +207,6 @@ def _check_linear_parts(Y: Any, Q: Any, R: Any, mean: Any, cov: Any) -> tuple[Li
     return start, check_observations(start, Y).Y
 
 
-def _stepped(start: LinearGaussian, T: int) -> Any:
+def stepped(start: LinearGaussian, T: int) -> Any:
+    """R of every step."""
     return start.R if isinstance(start.R, tuple) or start.R.ndim == 3 else np.tile(start.R, (T, 1, 1))

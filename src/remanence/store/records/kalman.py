@@ -82,6 +82,11 @@ def _filtered_to_parts(filtered: Any) -> dict[str, Any]:
     return {name: part for name, part in fields_of(filtered).items() if name != "whitened" or part is not None}
 
 
+def _model_to_parts(model: Any) -> dict[str, Any]:
+    """Inputs are stored where there are any, so that other files stay as they were."""
+    return {name: part for name, part in fields_of(model).items() if name not in ("B", "u") or part is not None}
+
+
 def _are_numbers(value: Any, shape: tuple[int, ...]) -> bool:
     return isinstance(value, np.ndarray) and value.dtype == np.float64 and value.shape == shape and finite(value)
 
@@ -161,6 +166,8 @@ KALMAN_RECORDS = {
     "LinearGaussian": Record(
         f"{KALMAN}.model",
         dict.fromkeys(("A", "Q", "X", "R", "mean", "cov"), "setting"),
+        to_parts=_model_to_parts,
+        optional={"B": "setting", "u": "setting"},
         check=_model_check,
         is_root=True,
     ),
