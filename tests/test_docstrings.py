@@ -22,6 +22,7 @@ PUBLISHED = {
     "estimators.NearestMean",
     "estimators.RandomFeatures",
     "estimators.Replay",
+    "estimators.ConvFeatures",
     "estimators.PeriodicFeatures",
     "estimators.StreamingSVD",
     "evaluation.ErrorMatrix",

@@ -13,6 +13,7 @@ PUBLIC = [
     "APA",
     "ContinualClassifier",
     "ContinualRegressor",
+    "ConvFeatures",
     "ErrorMatrix",
     "FileError",
     "Finetune",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from remanence.estimators import (
         ContinualClassifier,
         ContinualRegressor,
+        ConvFeatures,
         Finetune,
         Joint,
         NearestMean,
@@ -67,6 +68,7 @@ _HOMES = {
     "min_norm": "methods",
     "ContinualClassifier": "estimators",
     "ContinualRegressor": "estimators",
+    "ConvFeatures": "estimators",
     "RandomFeatures": "estimators",
     "TableFeatures": "tables",
     "Replay": "estimators",
@@ -111,6 +113,7 @@ __all__ = [
     "RLS",
     "ContinualClassifier",
     "ContinualRegressor",
+    "ConvFeatures",
     "ErrorMatrix",
     "FileError",
     "Finetune",

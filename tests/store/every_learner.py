@@ -68,6 +68,11 @@ def classifier(labels, method=None, **settings):
     return model.partial_fit(X[15:], np.array(labels)[np.arange(5) % 3])
 
 
+def images_classifier():
+    X, _ = data(0, 20, 36)
+    return rm.ContinualClassifier(features=rm.ConvFeatures(3, size=3, pool=2)).fit(X, np.arange(20) % 3)
+
+
 def regressor(method=None, outputs=1, **settings):
     X, Y = data(0, 20)
     return rm.ContinualRegressor(method, **settings).fit(X, Y[:, 0] if outputs == 1 else Y)
@@ -121,6 +126,7 @@ LISTED = {
     "classifier, LMS": lambda: classifier([0, 1, 2], rm.LMS(0.1), fit_intercept=False),
     "classifier, lowrank": lambda: classifier([0, 1, 2], rm.LowRankRLS(2), dtype="float32"),
     "classifier, sets": lambda: rm.ContinualClassifier().fit(data(0, 20)[0], [{"a", "b"}, {"b"}, set(), {"c"}] * 5),
+    "classifier, conv": lambda: images_classifier(),
     "classifier, new": lambda: rm.ContinualClassifier(rm.RLS(2.0), features=rm.RandomFeatures(7)),
     "regressor": lambda: regressor(),
     "regressor, intervals": lambda: regressor(intervals=True),

@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from remanence.estimators.classifier import ContinualClassifier
     from remanence.estimators.decomposition.periodic_features import PeriodicFeatures
     from remanence.estimators.decomposition.streaming_svd import StreamingSVD
+    from remanence.estimators.images.conv_features import ConvFeatures
     from remanence.estimators.random_features import RandomFeatures
     from remanence.estimators.regressor import ContinualRegressor
 
 __all__ = [
     "ContinualClassifier",
     "ContinualRegressor",
+    "ConvFeatures",
     "Finetune",
     "Joint",
     "NearestMean",
@@ -29,6 +31,7 @@ __all__ = [
 _HOMES = {
     "ContinualClassifier": "classifier",
     "ContinualRegressor": "regressor",
+    "ConvFeatures": "images.conv_features",
     "Finetune": "baselines",
     "Joint": "baselines",
     "NearestMean": "baselines",

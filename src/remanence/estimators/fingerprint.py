@@ -26,8 +26,9 @@ def fingerprint(transformer: Any) -> str:
 
 
 def stands_for(identity: str, known: str) -> bool:
-    """Whether features of fingerprint `identity` are the known ones; random ones without a scale take the known one."""
-    return identity == known or (identity.startswith("random:") and identity == f"{known.rpartition(':')[0]}:auto")
+    """Whether features of fingerprint `identity` are the known ones; those not fitted yet stand for fitted ones."""
+    fitted_here = identity.startswith(("random:", "conv:"))
+    return identity == known or (fitted_here and identity == f"{known.rpartition(':')[0]}:auto")
 
 
 def _add(digest: Any, value: Any, above: tuple[int, ...]) -> None:

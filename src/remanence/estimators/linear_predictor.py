@@ -102,11 +102,10 @@ class LinearPredictor(GrowsFeatures):
         from sklearn.exceptions import NotFittedError
 
         from remanence.estimators.input_checks import check_container
-        from remanence.estimators.random_features import RandomFeatures
 
         identity = fingerprint(self.features)
         if reset:
-            to_fit = isinstance(self.features, RandomFeatures) and not self.features.has_scale()
+            to_fit = getattr(self.features, "to_be_fitted", bool)()  # (features of other libraries are fitted)
             self.features_ = clone(self.features).fit(X) if to_fit else self.features
             self.features_fingerprint_ = fingerprint(self.features_)
         elif not stands_for(identity, self.features_fingerprint_):

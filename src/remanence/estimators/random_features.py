@@ -121,6 +121,10 @@ class RandomFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore
             self._drawn = drawn = (key, B, b)
         return drawn[1], drawn[2]
 
+    def to_be_fitted(self) -> bool:
+        """Whether an estimator is to fit these features to its first rows."""
+        return not self.has_scale()
+
     def has_scale(self) -> bool:
         """Whether these features were fitted with scale="auto": an estimator then takes them as they are."""
         return self.scale == "auto" and hasattr(self, "scale_")

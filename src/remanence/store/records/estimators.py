@@ -11,6 +11,7 @@ from remanence.store.records.pairs import pair_problem
 ESTIMATORS = "remanence.estimators"
 STORED = (
     f"{ESTIMATORS}.random_features",
+    f"{ESTIMATORS}.images.conv_features",
     "remanence.tables.encoding.table_features",
 )  # where features are that files hold
 
@@ -136,6 +137,17 @@ def _svd_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
     return svd
 
 
+def _conv_check(parts: PartValues, lengths: Lengths) -> str:
+    if "filters_" not in parts:
+        return ""
+    colours = lengths["q"] / parts["size"] ** 2
+    if not all(parts[name].dtype == np.float32 and np.isfinite(parts[name]).all() for name in ("filters_", "shifts_")):
+        return "expected finite filters in float32"
+    if lengths["f"] != parts["filters"] or colours != int(colours) or not parts["floor_"] > 0:
+        return f"expected {parts['filters']} filters of patches of {parts['size']} pixels, and a floor above 0"
+    return ""
+
+
 def _svd_check(parts: PartValues, lengths: Lengths) -> str:
     if "components_" not in parts:
         return ""
@@ -211,7 +223,11 @@ def _joint_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
 
 NAMES = {"feature_names_in_": "names n"}
 CONTINUAL = {"state_": "state d c", "method_": "method", "n_seen_": "count", "n_features_in_": "count 1"}
-BESIDES = NAMES | {"features_": "RandomFeatures|TableFeatures", "features_fingerprint_": "str", "offset_": "p"}
+BESIDES = NAMES | {
+    "features_": "RandomFeatures|TableFeatures|ConvFeatures",
+    "features_fingerprint_": "str",
+    "offset_": "p",
+}
 LABELS = {"classes_": "labels c", "n_seen_": "count", "n_features_in_": "count 1"}
 SOFTMAX = {"weights_": "d c float64", "intercepts_": "c float64", "shift_": "d float64", "power_": "number"}
 DESCENT = dict.fromkeys(("step", "epochs", "batch", "seed"), "setting")
@@ -294,6 +310,27 @@ ESTIMATOR_RECORDS = {
         from_parts=_random_from_parts,
         optional=NAMES | {"n_features_in_": "count 1", "scale_": "number"},
         check=_random_check,
+    ),
+    "ConvFeatures": Record(
+        f"{ESTIMATORS}.images.conv_features",
+        {
+            "filters": "count 1",
+            "size": "count 1",
+            "pool": "count 1",
+            "seed": "count",
+            "shape": "setting",
+            "threshold": "number",
+        },
+        to_parts=_to_parts,
+        from_parts=_svd_from_parts,
+        learned={
+            "filters_": "q f any",
+            "shifts_": "f any",
+            "floor_": "number",
+            "n_features_in_": "count 1",
+        },
+        optional=NAMES,
+        check=_conv_check,
     ),
     "StreamingSVD": Record(
         f"{ESTIMATORS}.decomposition.streaming_svd",

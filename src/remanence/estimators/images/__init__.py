@@ -1,0 +1,1 @@
+"""Features of images without a trained network."""
