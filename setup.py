@@ -17,7 +17,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, ExecError, PlatformError
 
 NATIVE = "src/remanence/kernels/native"
-KERNELS = ("filters", "rotations", "fold", "reflections", "live")
+KERNELS = ("filters", "rotations", "fold", "reflections", "live", "row_words")
 KERNELS += ("kalman_filter", "kalman_smoother", "kalman_information")
 MSVC = sys.platform == "win32"
 # No -ffast-math: NaN and infinity keep their meaning, and sums their order.

@@ -8,7 +8,7 @@ short                 the first 64 bits of a digest               fingerprints o
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Protocol
 
@@ -64,18 +64,27 @@ def content_fingerprint(*parts: Any) -> str:
     return digest.hexdigest()
 
 
-def row_keys(numbers: Array, texts: Sequence[Any] = ()) -> Array:
+AddWords = Callable[[Array, Array, Array], None]
+
+
+def row_keys(
+    numbers: Array, texts: Sequence[Any] = (), more: Sequence[Array] = (), add_words: AddWords | None = None
+) -> Array:
     """Keys of 16 bytes that tell rows from one another, (n,) "S16": of numbers (n, d), and of columns of text.
 
-    A column of text is an array (n,), or a pair: distinct values, and the place of every row's value among them.
+    A column of text is an array (n,), or a pair: distinct values, and the place of every row's value among them. `more`
+    are further numbers (n, k) behind the first ones; `add_words` is a faster loop of the same sums (kernels/row_words).
 
     Each key is two sums of mixed 64-bit words with odd factors of their own for every column, modulo 2⁶⁴. That is much
     faster than a digest per row, and equal keys of different rows are as unlikely; it does not resist an attacker who
     chooses rows to collide. A negative zero is a zero, and labels are compared as text.
     """
     sums = np.zeros((2, len(numbers)), np.uint64)
-    for first in range(0, len(numbers), ROWS_AT_ONCE):
-        _add_numbers(sums[:, first : first + ROWS_AT_ONCE], numbers[first : first + ROWS_AT_ONCE])
+    done = 0
+    for block in (numbers, *more):
+        factors = _factors(done, block.shape[1])
+        (add_words or _add_words)(sums, block, factors)
+        done += block.shape[1]
     for j, column in enumerate(texts):
         if isinstance(column, tuple):
             values, where = column
@@ -101,8 +110,15 @@ def hash_keys(keys: Array) -> str:
     return hash_bytes(np.ascontiguousarray(keys.astype(f"S{ROW_KEY}", copy=False)).tobytes())
 
 
-def _add_numbers(sums: Array, numbers: Array) -> None:
-    """Add the words of some rows of numbers (n, d) to their sums (2, n), in memory that fits into a cache."""
+def _add_words(sums: Array, numbers: Array, factors: Array) -> None:
+    """Add the words of rows of numbers (n, d) times factors (d, 2) to their sums (2, n)."""
+    for first in range(0, len(numbers), ROWS_AT_ONCE):
+        part = slice(first, first + ROWS_AT_ONCE)
+        _add_some(sums[:, part], numbers[part], factors)
+
+
+def _add_some(sums: Array, numbers: Array, factors: Array) -> None:
+    """The same for as many rows as a cache holds."""
     real, part = np.empty(len(numbers)), np.empty(len(numbers), np.uint64)
     words = real.view(np.uint64)
     for j in range(numbers.shape[1]):
@@ -113,7 +129,7 @@ def _add_numbers(sums: Array, numbers: Array) -> None:
         np.right_shift(words, np.uint64(29), out=part)
         np.bitwise_xor(words, part, out=words)
         for lane in range(2):
-            np.multiply(words, np.uint64(_factor(2 * j + lane)), out=part)
+            np.multiply(words, factors[j, lane], out=part)
             sums[lane] += part
 
 
@@ -121,6 +137,12 @@ def _mixed(words: Array) -> Array:
     words = words ^ (words >> np.uint64(32))
     words = words * MIXER
     return np.asarray(words ^ (words >> np.uint64(29)))
+
+
+@cache
+def _factors(first: int, count: int) -> Array:
+    """The factors of columns of numbers from the first on, (count, 2)."""
+    return np.array([_factor(place) for place in range(2 * first, 2 * (first + count))], np.uint64).reshape(-1, 2)
 
 
 @cache

@@ -17,6 +17,7 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.hashing import row_keys
+from remanence.kernels.row_words import add_words
 from remanence.labels import LabelKind, LabelReader
 from remanence.store.jobs.label_sets import are_sets, check_label_column, read_sets, set_texts
 from remanence.tables import Piece, RowBlock, Table
@@ -152,8 +153,10 @@ class Samples(NamedTuple):
             numbers, texts = np.where(np.isnan(self.X.numbers), np.nan, self.X.numbers), self.X.coded_words()
         if self.y.dtype.kind == "f":
             first = numbers.shape[1] - self.added
-            return row_keys(np.column_stack([numbers[:, :first], self.y, numbers[:, first:]]), texts)
-        return row_keys(numbers, [*texts, set_texts(self.y) if are_sets(self.y) else self.y])
+            targets = self.y.reshape(len(numbers), -1)
+            return row_keys(numbers[:, :first], texts, (targets, numbers[:, first:]), add_words)
+        labels = set_texts(self.y) if are_sets(self.y) else self.y
+        return row_keys(numbers, [*texts, labels], add_words=add_words)
 
 
 def joined(parts: Sequence[Samples]) -> Samples:

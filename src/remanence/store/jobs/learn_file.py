@@ -5,10 +5,11 @@ from dataclasses import replace
 
 from remanence.arrays import Array
 from remanence.labels import LabelReader, check_new_labels
-from remanence.store.content.cutting import piece_size
+from remanence.store.content.cutting import Span, piece_size
 from remanence.store.content.earlier import check_not_grown, listed_pieces
 from remanence.store.content.new_pieces import FileCounts, NewPiece, NewPieces, Rules
-from remanence.store.jobs.columns import Columns, Samples, ignore_name_warnings, joined, missing_entries, samples
+from remanence.store.content.row_queue import RowQueue
+from remanence.store.jobs.columns import Columns, Samples, ignore_name_warnings, missing_entries, samples
 from remanence.store.jobs.label_sets import distinct_labels
 from remanence.store.jobs.piecewise import with_piece
 from remanence.store.jobs.session import Session, batch_size, copy_for_trial
@@ -46,15 +47,14 @@ class LearnFile:
     def learn(self) -> None:
         """Learn what is new in the table."""
         pieces = self._not_listed()
-        ahead: list[Samples] = []
+        ahead = RowQueue()
         for piece in pieces:
             for part in samples(piece, self.columns, True, self.labels):
                 self._count(part)
-                ahead.append(part)
-                if sum(len(part.X) for part in ahead) > self.new.ahead:
-                    ahead = [self._take(joined(ahead), ended=False)]
-        if ahead:
-            self._take(joined(ahead), ended=True)
+                ahead.push(part)
+                if len(ahead) > self.new.ahead:
+                    self._take(ahead, ended=False)
+        self._take(ahead, ended=True)
         if self.missing and not self.rules.drop and (self.unfinished or not self.counts.skipped):
             raise missing_entries(self.missing, self.read, self.name, self.first_missing)
         self.counts.dropped = self.missing
@@ -79,29 +79,28 @@ class LearnFile:
         self.read += len(part.X) + part.missing
         self.missing += part.missing
 
-    def _take(self, ahead: Samples, ended: bool) -> Samples:
-        """Learn the pieces that the next rows are cut into; returns the rows that are left."""
-        if not len(ahead.X):
-            return ahead
-        keys = ahead.keys()
-        done = 0
+    def _take(self, ahead: RowQueue, ended: bool) -> None:
+        """Learn the pieces that the next rows are cut into; rows that are left stay in the queue."""
+        if not len(ahead):
+            return
+        keys, done = ahead.keys(), 0
         for span in self.new.spans(keys, ended):
-            part = slice(span.first, span.first + span.rows)
-            piece = self.new.choose(span, keys[part])
+            piece = self.new.choose(span, keys[span.first : span.first + span.rows])
             if piece is None:
                 self.on_rows(self.name, 0)
             else:
-                self._piece(piece, ahead.only(part))
+                self._piece(piece, ahead, span)
             done = span.first + span.rows
         if self.keys is not None:
             self.keys.append(keys[:done])
-        return ahead.only(slice(done, None))
+        ahead.drop(done)
 
-    def _piece(self, piece: NewPiece, rows: Samples) -> None:
+    def _piece(self, piece: NewPiece, ahead: RowQueue, span: Span) -> None:
         if self.missing and not self.rules.drop:
             self.unfinished = True  # nothing more is learned: the error comes once all gaps are counted
             return
         self.new.check_familiar(piece)
+        rows = ahead.rows(span.first, span.rows)
         self._learn(piece, rows if piece.chosen is None else rows.only(piece.chosen))
 
     def _learn(self, piece: NewPiece, rows: Samples) -> None:

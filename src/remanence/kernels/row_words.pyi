@@ -1,0 +1,3 @@
+from remanence.arrays import Array
+
+def add_words(sums: Array, numbers: Array, factors: Array) -> None: ...
