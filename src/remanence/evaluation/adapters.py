@@ -85,6 +85,40 @@ class MethodAdapter:
         return partial(self.learner.predict, self.state)
 
 
+class InBlocks:
+    """An adapter that learns each task in blocks of rows and evaluates after each of them."""
+
+    def __init__(
+        self,
+        inner: LearnerAdapter,
+        every: int,
+        errors: Callable[[Callable[[Array], Any]], Array],
+        steps: list[tuple[Array, int, int]],
+    ) -> None:
+        self.inner, self.every, self.errors, self.steps = inner, every, errors, steps
+        self.tasks = self.rows = 0
+
+    def learn(self, X: Array, Y: Array) -> None:
+        self.tasks += 1
+        for start in range(0, len(X), self.every):
+            part = slice(start, start + self.every)
+            self.inner.learn(X[part], Y[part])
+            self.rows += len(X[part])
+            self.steps.append((self.errors(self.predict), self.tasks, self.rows))
+
+    @property
+    def learner(self) -> Any:
+        return self.inner.learner
+
+    @property
+    def state(self) -> Any:
+        return self.inner.state
+
+    @property
+    def predict(self) -> Callable[[Array], Any]:
+        return self.inner.predict
+
+
 def adapt(learner: EstimatorLike | MethodLike, train: Sequence[tuple[Array, Array]]) -> LearnerAdapter:
     """A fresh adapter for a learner that is going to be trained on these blocks of rows (X, Y)."""
     if isinstance(learner, MethodLike):

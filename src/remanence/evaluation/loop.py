@@ -8,7 +8,8 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.evaluation.adapters import LearnerAdapter, MethodLike, adapt, check_learner, name_of
+from remanence.evaluation.adapters import InBlocks, LearnerAdapter, MethodLike, adapt, check_learner, name_of
+from remanence.evaluation.curve import ErrorCurve
 from remanence.evaluation.losses import Loss, TestSet, choose_loss
 from remanence.evaluation.matrix import ErrorMatrix
 from remanence.evaluation.memory_size import memory_size
@@ -16,8 +17,10 @@ from remanence.evaluation.observers import Observer, TaskStep
 from remanence.labels import are_labels, are_numbers
 from remanence.progress import track_progress
 from remanence.streams.task import Task, same_kind
+from remanence.validation import check_count
 
 Blocks = list[tuple[Array, Array]]  # (X, Y) of each task
+Steps = list[tuple[Array, int, int]]  # errors (T,), the task being learned, and the rows learned so far
 Record = list[tuple[Array, float]]  # the columns of the matrix so far (T,), each with the seconds of its task
 
 
@@ -29,6 +32,7 @@ def evaluate(
     test: bool = True,
     record: Record | None = None,
     observers: Sequence[Observer] = (),
+    every: int | None = None,
 ) -> ErrorMatrix:
     """Train a fresh copy of a learner on a stream, task by task, and return its error matrix.
 
@@ -51,6 +55,9 @@ def evaluate(
     observers : sequence of callable
         Each is called with a TaskStep after each task that is learned, once its column is known; see
         `remanence.evaluation.Observer`. The time they take is not counted in the seconds of the matrix.
+    every : int, optional
+        Learn each task in blocks of this many rows and evaluate every task after each of them: `matrix.curve`. The
+        seconds of the matrix then contain this.
 
     Returns
     -------
@@ -73,6 +80,10 @@ def evaluate(
     loss = choose_loss(loss, learner, train[0][1])
     test_set, adapter = TestSet(tested, loss), adapt(learner, train)
     columns: Record = [] if record is None else record
+    steps: Steps = []
+    if every is not None:
+        _check_every(every, learner, columns)
+        adapter = InBlocks(adapter, every, lambda predict: test_set.errors(predict), steps)
     if not columns:
         columns.append((_errors_before_learning(test_set, adapter), 0.0))
 
@@ -83,7 +94,27 @@ def evaluate(
     values, seconds = np.column_stack([column for column, _ in columns]), np.array([s for _, s in columns[1:]])
     name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
     kept = adapter.state if isinstance(learner, MethodLike) else adapter.learner
-    return ErrorMatrix(values, tuple(task.name for task in tasks), name, seconds, name_of(learner), memory_size(kept))
+    names = tuple(task.name for task in tasks)
+    return ErrorMatrix(values, names, name, seconds, name_of(learner), memory_size(kept), _curve(steps))
+
+
+def _check_every(every: Any, learner: Any, columns: Record) -> None:
+    check_count(every, "every", hint="rows between two evaluations")
+    if columns:
+        raise InputError("expected every=None with the record of an interrupted call, got both; begin anew")
+    method = getattr(learner, "method", learner)
+    if getattr(method, "task_per_update", False):
+        raise InputError(
+            f"expected a learner whose tasks may be cut into blocks, got {type(method).__name__}, for which every "
+            f"update is a task; leave out `every`"
+        )
+
+
+def _curve(steps: Steps) -> ErrorCurve | None:
+    if not steps:
+        return None
+    errors, tasks, rows = zip(*steps, strict=True)
+    return ErrorCurve(np.column_stack(errors), np.array(tasks), np.array(rows))
 
 
 def learn_tasks(

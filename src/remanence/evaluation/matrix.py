@@ -12,6 +12,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.evaluation.curve import ErrorCurve
 from remanence.files import json_value
 
 SHOWN = 10  # rows and columns beyond this are left out of the middle of a printed table
@@ -36,6 +37,8 @@ class ErrorMatrix:
         The learner and its settings.
     memory : float
         Bytes of the arrays the learner holds after the last task, NaN where unknown.
+    curve : ErrorCurve, optional
+        Errors after every few rows, where `evaluate` was asked for them.
 
     Examples
     --------
@@ -57,6 +60,7 @@ class ErrorMatrix:
     seconds: Array = field(default_factory=lambda: np.empty(0))  # (T,), NaN where unknown
     learner: str = ""
     memory: float = float("nan")  # bytes
+    curve: ErrorCurve | None = None
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=float)
@@ -91,6 +95,7 @@ class ErrorMatrix:
             "values": json_value(self.values.tolist()),
             "seconds": json_value(self.seconds.tolist()),
             "memory": json_value(self.memory),
+            **({} if self.curve is None else {"curve": self.curve.to_dict()}),
         }
 
     @classmethod
@@ -100,7 +105,8 @@ class ErrorMatrix:
             values = np.array([[float(v) for v in row] for row in data["values"]])
             seconds = np.array([float(v) for v in data["seconds"]])
             memory = float(data.get("memory", "nan"))  # matrices of early versions do not say
-            return cls(values, tuple(data["names"]), str(data["loss"]), seconds, str(data["learner"]), memory)
+            curve = ErrorCurve.from_dict(data["curve"]) if "curve" in data else None
+            return cls(values, tuple(data["names"]), str(data["loss"]), seconds, str(data["learner"]), memory, curve)
         except (KeyError, TypeError) as problem:
             raise InputError(f"expected a dictionary made by ErrorMatrix.to_dict, got {problem!r}") from None
 

@@ -13,8 +13,27 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.evaluation.every_step import (
+    min_accuracy,
+    windowed_forgetting,
+    windowed_plasticity,
+    worst_case_accuracy,
+)
 from remanence.evaluation.matrix import ErrorMatrix
 from remanence.validation import check_count, check_number
+
+__all__ = [
+    "average",
+    "backward_transfer",
+    "forgetting",
+    "forward_transfer",
+    "min_accuracy",
+    "prospective",
+    "regret",
+    "windowed_forgetting",
+    "windowed_plasticity",
+    "worst_case_accuracy",
+]
 
 
 def average(matrix: ErrorMatrix | Array, t: int | None = None) -> float:
@@ -181,6 +200,50 @@ def regret(matrix: ErrorMatrix | Array, t: int | None = None, best: float | None
     values, t = _read(matrix, t)
     turn = np.arange(t)
     return float(values[turn, turn].sum()) - (0.0 if best is None else check_number(best, "best", -np.inf))
+
+
+def prospective(matrix: ErrorMatrix | Array, t: int | None = None, discount: float = 1.0) -> float:
+    """Mean error on the tasks that have not been met yet, of the model after t tasks.
+
+    Σ_{i>t} γ^{i−t−1} ε_{it} / Σ_{i>t} γ^{i−t−1}: how well the future is predicted. Without t it is the mean of this
+    over t = 1 … T − 1.
+
+    Parameters
+    ----------
+    matrix : ErrorMatrix or array (T, T + 1)
+        Entry [i, j] is the error on task i after j tasks.
+    t : int, optional
+        The number of tasks learned, below T; default: the mean over all.
+    discount : float
+        γ: the weight of a task beside that of the one before it.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import remanence as rm
+    >>> matrix = np.array([[1.0, 0.1, 0.3, 0.3], [1.0, 0.8, 0.2, 0.2], [1.0, 0.6, 0.4, 0.1]])
+    >>> rm.metrics.prospective(matrix, 1), rm.metrics.prospective(matrix, 2)
+    (0.7, 0.4)
+
+    References
+    ----------
+    De Silva, Ramesh, Yang, Yu, Vogelstein and Chaudhari (2023), "Prospective learning: principled extrapolation to the
+    future", CoLLAs.
+    """
+    values, last = _read(matrix, None)
+    factor = check_number(discount, "discount")
+    if last < 2:
+        raise InputError("expected at least two tasks, got one: there is no future to predict")
+    if t is None:
+        return float(np.mean([prospective(matrix, k, factor) for k in range(1, last)]))
+    if check_count(t, "t", low=0, hint="the number of tasks learned") >= last:
+        raise InputError(f"expected t below {last}, the number of tasks, got {t}: there is no future left")
+    weights = factor ** np.arange(last - t, dtype=float)
+    return float(weights @ values[t:, t] / weights.sum())
 
 
 def _read(matrix: Any, t: int | None) -> tuple[Array, int]:
