@@ -36,6 +36,8 @@ PUBLIC = [
     "RandomFeatures",
     "Replay",
     "StreamingSVD",
+    "BlockLMS",
+    "WindowRLS",
     "Switching",
     "TableFeatures",
     "Task",

@@ -114,6 +114,8 @@ LISTED = {
     "RLS, float32": lambda: in_float32(rm.RLS()),
     "RLS, complex": lambda: of_complex(rm.RLS(0.5)),
     "LMS, complex": lambda: of_complex(rm.LMS(0.5)),
+    "WindowRLS": lambda: taught(rm.WindowRLS(5, 0.5)),
+    "BlockLMS": lambda: taught(rm.BlockLMS(3)),
     "LowRankRLS": lambda: taught(rm.LowRankRLS(2)),
     "Kalman": lambda: taught(rm.Kalman(0.1)),
     "Kalman, auto": lambda: taught(rm.Kalman("auto", lag=2)),
@@ -268,7 +270,7 @@ def _finite(values):
 
 
 def _use_pair(method, state):
-    shape = method.weights(state).shape if method.linear else state.start.shape
+    shape = method.weights(state).shape if method.linear else method.template(state).shape
     X, Y = data(2, 3, *shape)
     _finite(method.predict(state, X))
     if type(state).__name__ == "ExactState":  # rows that the constraints so far do not contradict

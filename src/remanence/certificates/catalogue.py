@@ -49,6 +49,7 @@ PACKAGES = {
     "kernel_methods": "further",
     "switching": "further",
     "streaming_svd": "further",
+    "signals": "further",
     "task_dictionary": "further",
     "replay_guards": "networks",
 }

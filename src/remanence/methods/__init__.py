@@ -16,6 +16,8 @@ from remanence.methods.ogd import OGD
 from remanence.methods.orfit import ORFit
 from remanence.methods.protocol import Method
 from remanence.methods.rls import RLS
+from remanence.methods.signals.block_lms import BlockLMS
+from remanence.methods.signals.window_rls import WindowRLS
 
 __all__ = [
     "APA",
@@ -23,6 +25,7 @@ __all__ = [
     "LMS",
     "OGD",
     "RLS",
+    "BlockLMS",
     "KernelLMS",
     "KernelRLS",
     "LowRankRLS",
@@ -31,6 +34,7 @@ __all__ = [
     "ORFit",
     "Switching",
     "TaskDictionary",
+    "WindowRLS",
     "list_methods",
     "min_norm",
 ]
@@ -47,6 +51,8 @@ MODULES = {  # class: the module that defines it; a new method gets one line her
     "KernelRLS": "remanence.methods.kernel.kernel_rls",
     "KernelLMS": "remanence.methods.kernel.kernel_lms",
     "Switching": "remanence.methods.hybrid.switching",
+    "BlockLMS": "remanence.methods.signals.block_lms",
+    "WindowRLS": "remanence.methods.signals.window_rls",
     "TaskDictionary": "remanence.methods.dictionary.task_dictionary",
 }
 TRANSFORMERS = {  # what learns rows without targets; loads scikit-learn

@@ -1,0 +1,125 @@
+"""Block LMS in the frequency domain against loops in the time domain, and against dense transforms."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import remanence as rm
+from remanence.methods.signals.block_lms import FLOOR, SMOOTH
+
+
+def slow(X, Y, taps, step, block):
+    """The definition: rows of past samples, the sum of their gradients after every block."""
+    n, d = X.shape
+    past = np.concatenate([np.zeros((taps - 1, d)), X])
+    rows = np.array([past[t : t + taps][::-1].ravel() for t in range(n)])  # lag 0 first, all signals
+    W, errors = np.zeros((taps * d, Y.shape[1])), np.empty_like(Y)
+    for i in range(0, n, block):
+        part = slice(i, i + block)
+        errors[part] = Y[part] - rows[part] @ W
+        if i + block <= n:
+            W = W + step * rows[part].T @ errors[part]
+    return W, errors
+
+
+def drawn(seed, n, d=1, c=1, taps=8):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    rows = np.concatenate([rm.streams.delay_line(X[:, j], taps) for j in range(d)], axis=1)
+    return X, rows @ rng.standard_normal((taps * d, c)) + 0.01 * rng.standard_normal((n, c))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 10**6), st.integers(1, 90), st.integers(1, 3), st.integers(1, 2), st.integers(1, 20),
+    st.one_of(st.none(), st.integers(1, 25)),
+)  # fmt: skip
+def test_it_is_block_lms_in_the_time_domain(seed, n, d, c, taps, block):
+    X, Y = drawn(seed, n, d, c)
+    size = taps if block is None else block
+    step = 0.1 / (size * taps * d)
+    method = rm.BlockLMS(taps, step, block, normalized=False)
+    state, errors = method.track(method.init(d, c), X, Y)
+    W, expected = slow(X, Y, taps, step, size)
+    np.testing.assert_allclose(errors, expected, atol=1e-12 * max(1, np.abs(Y).max()))
+    np.testing.assert_allclose(method.weights(state), W, atol=1e-12)
+
+
+def test_long_filters_by_transforms_are_block_lms():
+    X, Y = drawn(1, 3000, taps=200)
+    method = rm.BlockLMS(200, 1e-4, normalized=False)
+    state, errors = method.track(method.init(1, 1), X, Y)
+    W, expected = slow(X, Y, 200, 1e-4, 200)
+    np.testing.assert_allclose(errors, expected, atol=1e-12 * np.abs(Y).max())
+    np.testing.assert_allclose(method.weights(state), W, atol=1e-12)
+
+
+def test_normalized_steps_are_those_of_dense_transforms():
+    taps, X, Y = 4, *drawn(2, 16)
+    length = 8
+    F = np.exp(-2j * np.pi * np.outer(np.arange(length), np.arange(length)) / length)
+    w, P, signal = np.zeros(taps), None, np.concatenate([np.zeros(taps - 1), X[:, 0]])
+    for i in range(0, 16, taps):
+        own = np.append(signal[i : i + 2 * taps - 1], 0.0)
+        rows = np.array([own[t : t + taps][::-1] for t in range(taps)])
+        e = Y[i : i + taps, 0] - rows @ w
+        Xf, Ef = F @ own, F @ np.concatenate([np.zeros(taps - 1), e, [0.0]])
+        P = np.abs(Xf) ** 2 if P is None else SMOOTH * P + (1 - SMOOTH) * np.abs(Xf) ** 2
+        level = np.maximum(P, FLOOR * P.mean())
+        w = w + 0.3 * (F.conj() @ (Xf.conj() * Ef / level / taps * length)).real[:taps] / length
+    method = rm.BlockLMS(taps, 0.3)
+    found = method.weights(method.update(method.init(1, 1), X, Y))[:, 0]
+    bins = method.update(method.init(1, 1), X, Y).power[:, 0]
+    np.testing.assert_allclose(bins, P[: length // 2 + 1], rtol=1e-12)
+    np.testing.assert_allclose(found, w, atol=1e-12)
+
+
+def test_coloured_signals_are_learned():
+    rng = np.random.default_rng(3)
+    white, h = rng.standard_normal(40_000), rng.standard_normal(64) * np.exp(-np.arange(64) / 16)
+    x = np.zeros(40_000)
+    for t in range(1, 40_000):
+        x[t] = 0.9 * x[t - 1] + white[t]
+    y = np.convolve(x, h)[:40_000]
+    method = rm.BlockLMS(64, 0.5)
+    state, errors = method.track(method.init(1, 1), x[:, None], y[:, None])
+    W = method.weights(state)[:, 0]
+    assert np.linalg.norm(W - h) < 1e-3 * np.linalg.norm(h)
+    assert np.square(errors[-1000:]).mean() < 1e-6 * np.square(y).mean()
+
+
+def test_predictions_follow_the_samples_that_were_learned():
+    X, Y = drawn(4, 50)
+    method = rm.BlockLMS(8, 0.2)
+    state = method.update(method.init(1, 1), X[:37], Y[:37])
+    W = method.weights(state)
+    np.testing.assert_allclose(method.predict(state, X[37:]), (rm.streams.delay_line(X[:, 0], 8) @ W)[37:], atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_normalized_steps_do_not_depend_on_the_scale(scale):
+    X, Y = drawn(5, 200)
+    method = rm.BlockLMS(8)
+    W = method.weights(method.update(method.init(1, 1), X, Y))
+    scaled = method.weights(method.update(method.init(1, 1), scale * X, Y))
+    np.testing.assert_allclose(scale * scaled, W, rtol=1e-9, atol=1e-9)
+
+
+def test_single_precision_and_silence():
+    X, Y = drawn(6, 100)
+    method = rm.BlockLMS(8)
+    W = method.weights(method.update(method.init(1, 1, dtype=np.float32), X, Y))
+    assert W.dtype == np.float32
+    np.testing.assert_allclose(W, method.weights(method.update(method.init(1, 1), X, Y)), atol=1e-4)
+    silent = method.update(method.init(1, 1), 0 * X, Y)
+    assert not method.weights(silent).any()
+
+
+def test_bad_settings_are_refused():
+    bad = [{"taps": 0}, {"taps": 1.5}, {"step": 0}, {"step": 1.5}, {"step": "a"}, {"block": 0}, {"block": 2.5}]
+    for change in bad:
+        with pytest.raises(rm.InputError):
+            rm.BlockLMS(**change)
+    with pytest.raises(rm.InputError):
+        rm.BlockLMS(4).init(1, 1, dtype=complex)
