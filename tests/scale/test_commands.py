@@ -88,9 +88,12 @@ def test_learning_equals_one_machine_with_the_same_ledger(tables, tmp_path):
     for workers in (1, 2, 3):
         model = tmp_path / f"{workers}"
         with (
-            LocalCluster(workers, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
+            LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+            ) as cluster,
             Client(cluster) as client,
         ):
+            assert len(client.nthreads()) == workers
             assert learned(model, tables, client).to_dict() == before
             assert learned(model, tables, client).to_dict()["learned"] == 0
         assert entries(model) == entries(one) and read(model).notes == read(one).notes
@@ -222,3 +225,13 @@ def test_processes_on_this_machine(tables, call, tmp_path):
     assert len(found) == 1
     with open_client(workers=1) as client:
         assert client.run(lambda: rm.parallel.thread_count.thread_count()) and len(client.nthreads()) == 1
+
+
+def test_a_cluster_that_was_never_reached_is_no_active_client(data):
+    X, y, _, _ = data
+    import dask.array as da
+
+    with pytest.raises(OSError):
+        Client("tcp://127.0.0.1:1", timeout=0.5)
+    blocks = da.from_array(X, chunks=(100, 7)), da.from_array(y, chunks=100)
+    assert rm.scale.fit(rm.ContinualClassifier(), *blocks).n_seen_ == len(X)

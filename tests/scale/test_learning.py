@@ -107,9 +107,12 @@ def test_the_same_bits_on_any_number_of_workers(data, digest):
     model, found = rm.ContinualClassifier(rm.RLS(ridge=1e-3)), set()
     for workers, threads in ((1, 1), (2, 1), (3, 2), (4, 1)):
         with (
-            LocalCluster(workers, threads_per_worker=threads, processes=False, dashboard_address=None) as cluster,
+            LocalCluster(
+                n_workers=workers, threads_per_worker=threads, processes=False, dashboard_address="127.0.0.1:0"
+            ) as cluster,
             Client(cluster) as client,
         ):
+            assert len(client.nthreads()) == workers
             found.add(digest(rm.scale.fit(model, *arrays(X, y, sizes), client=client)))
     found.add(digest(rm.scale.fit(model, *arrays(X, y, sizes))))
     assert len(found) == 1
@@ -121,7 +124,11 @@ def test_two_fits_at_once_and_an_asynchronous_client(data, digest):
     async def both():
         async with (
             LocalCluster(
-                2, threads_per_worker=1, processes=False, dashboard_address=None, asynchronous=True
+                n_workers=2,
+                threads_per_worker=1,
+                processes=False,
+                dashboard_address="127.0.0.1:0",
+                asynchronous=True,
             ) as cluster,
             Client(cluster, asynchronous=True) as client,
         ):

@@ -12,9 +12,10 @@ def find_client(client: Any) -> Any:
         try:
             from distributed import default_client
 
-            return default_client()
+            active = default_client()
         except (ImportError, ValueError):
             return None
+        return active if active.status == "running" else None  # (one that never connected would wait for ever)
     if not hasattr(client, "compute"):
         raise InputError(f"expected a dask.distributed Client or None as client, got {type(client).__name__}")
     if client.status != "running":

@@ -32,16 +32,16 @@ def open_client(workers: int | None = None, address: str | None = None) -> Itera
         return
     count = check_count(workers, "workers")
     local = LocalCluster(
-        count, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=QUIET
+        n_workers=count, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=QUIET
     )
-    with local, Client(local) as client:
+    with local, Client(local, set_as_default=False) as client:
         yield client
 
 
 @contextmanager
 def _connected(client: Any, address: str) -> Iterator[Any]:
     try:
-        found = client(address, timeout=10)
+        found = client(address, timeout=10, set_as_default=False)
     except (OSError, ValueError) as problem:
         raise FileError(
             f"cannot connect to a Dask scheduler at {address}: {problem}; expected an address like tcp://host:8786",
