@@ -11,6 +11,7 @@ import remanence as rm
 # The whole public surface, in the order of sorted(). Add a name here when you add one to remanence/__init__.py.
 PUBLIC = [
     "APA",
+    "BlockLMS",
     "ContinualClassifier",
     "ContinualRegressor",
     "ConvFeatures",
@@ -36,12 +37,11 @@ PUBLIC = [
     "RandomFeatures",
     "Replay",
     "StreamingSVD",
-    "BlockLMS",
-    "WindowRLS",
     "Switching",
     "TableFeatures",
     "Task",
     "TaskDictionary",
+    "WindowRLS",
     "certificates",
     "certify",
     "check_method",
