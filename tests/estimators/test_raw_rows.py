@@ -11,6 +11,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import remanence as rm
 
 pandas = pytest.importorskip("pandas")
+ONE_MISSING = np.where(np.arange(60).reshape(20, 3) % 7 == 0, np.nan, np.arange(60.0).reshape(20, 3) % 11)
 TEXTS = ["the cat sat", "a cat and a dog", "stocks fell", "stocks rose", "dogs bark", "markets rose", "the dog"]
 TOPICS = np.array(["pets", "pets", "money", "money", "pets", "money", "pets"])
 AIMS = np.arange(7.0)
@@ -86,3 +87,45 @@ def test_vectorizers_of_other_weights_are_told_apart():
     model.features = TfidfVectorizer().fit(TEXTS + TEXTS[:1])
     with pytest.raises(rm.InputError, match="encoder"):
         model.predict(TEXTS)
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["array", "frame"])
+@pytest.mark.parametrize("kind", [rm.ContinualClassifier, rm.ContinualRegressor])
+def test_imputers_see_what_is_missing(kind, frame):
+    """Rows of numbers reach the features with their NaN, which an imputer fills in and others may leave."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+
+    y = np.arange(20) % 2
+    X = pandas.DataFrame(ONE_MISSING, columns=list("abc")) if frame else ONE_MISSING
+    inner = make_pipeline(SimpleImputer(), StandardScaler())
+    features = ColumnTransformer([("all", inner, list("abc") if frame else [0, 1, 2])]).fit(X)
+    model = kind(features=features).fit(X[:12], y[:12]).partial_fit(X[12:], y[12:])
+    plain = kind().fit(features.transform(X), y)
+    np.testing.assert_allclose(model.design_matrix(X)[:, 1:].std(axis=0), features.transform(X).std(axis=0))
+    np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(model.predict(X[:3]).round(9), plain.predict(features.transform(X[:3])).round(9))
+    left = kind().fit(features.transform(X[:15]), y[:15])
+    np.testing.assert_allclose(model.unlearn(X[15:], y[15:]).coef_, left.coef_, rtol=1e-8, atol=1e-12)
+    for wrong in (StandardScaler().fit(X), rm.RandomFeatures(5), None):
+        with pytest.raises(rm.InputError, match="NaN"):
+            kind(features=wrong).fit(X, y)
+    with pytest.raises(rm.InputError, match="infinity"):
+        kind(features=features).fit(X.replace(3.0, np.inf) if frame else np.where(X == 3, np.inf, X), y)
+
+
+@pytest.mark.parametrize("kind", [rm.ContinualClassifier, rm.ContinualRegressor])
+def test_matrices_and_masked_entries_are_refused_in_words(kind):
+    X, y = np.arange(60.0).reshape(20, 3) % 11, np.arange(20) % 2
+    model = kind().fit(X, y)
+    hidden = np.ma.masked_array(X, X > 9)
+    for call in (model.predict, lambda X: model.partial_fit(X, y), lambda X: model.unlearn(X, y)):
+        with pytest.raises(rm.InputError, match=r"np\.asarray"):
+            call(np.asmatrix(X))
+        with pytest.raises(rm.InputError, match="without masked entries"):
+            call(hidden)
+    with pytest.raises(rm.InputError, match=r"np\.asarray"):
+        model.partial_fit(X, np.asmatrix(y).T)
+    with pytest.raises(rm.InputError, match="without masked entries"):
+        model.partial_fit(X, np.ma.masked_array(y, y == 1))
+    np.testing.assert_array_equal(model.predict(np.ma.masked_array(X, False)), model.predict(X))

@@ -42,6 +42,14 @@ def sheet(rows, names="ab"):
     return (",".join([*names, "kind"]) + "\n" + lines).encode()
 
 
+def write_line(path, size, begin=b"a,b,kind\n1,", end=b"2,x\n"):
+    """A file of one very long line, which takes no space on the disk."""
+    with path.open("wb") as file:
+        file.write(begin)
+        file.seek(size)
+        file.write(end)
+
+
 def write_all(folder):
     X = np.random.default_rng(0).standard_normal((20_000, 2))
     content, y = sheet(X), np.array(["x", "y"] * 10_000)
@@ -70,10 +78,7 @@ def write_all(folder):
     files["objects.npz"] = objects.getvalue()
     for name, part in files.items():
         (folder / name).write_bytes(part)
-    with (folder / "line.csv").open("wb") as file:  # one line of 400 MB
-        file.write(b"a,b,kind\n1,")
-        file.seek(400_000_000)
-        file.write(b"2,x\n")
+    write_line(folder / "line.csv", 400_000_000)
     with gzip.open(folder / "bomb.csv.gz", "wb", compresslevel=9) as file:
         file.write(b"a,b,kind\n1,")
         for _ in range(300):
@@ -86,9 +91,27 @@ def write_all(folder):
 
 
 def test_bad_files_are_refused_in_bounded_memory(tmp_path):
+    assert_refused(tmp_path, write_all(tmp_path))
+
+
+@pytest.mark.sweep
+def test_lines_of_a_gigabyte_are_refused_in_bounded_memory(tmp_path):
+    write_line(tmp_path / "line.csv", 1_000_000_000)
+    write_line(tmp_path / "header.csv", 1_000_000_000, b"a,", b"b\n1,2\n")
+    write_line(tmp_path / "quoted.csv", 1_000_000_000, b'a,b,kind\n1,"', b'",x\n')
+    write_line(tmp_path / "line.jsonl", 1_000_000_000, b'{"a": 1, "b": 2, "kind": "x"}\n{"a": "', b'"}\n')
+    with gzip.open(tmp_path / "line.csv.gz", "wb", compresslevel=1) as file:
+        file.write(b"a,b,kind\n1,")
+        for _ in range(1000):
+            file.write(b"1" * 1_000_000)
+        file.write(b",x\n")
+    assert_refused(tmp_path, ["line.csv", "header.csv", "quoted.csv", "line.jsonl", "line.csv.gz"])
+
+
+def assert_refused(tmp_path, names):
+    """No file is learned, and the process stays small."""
     from remanence.cli import main
 
-    names = write_all(tmp_path)
     (tmp_path / "good.csv").write_bytes(sheet(np.random.default_rng(1).standard_normal((50, 2))))
     with pytest.raises(SystemExit):
         main(["learn", str(tmp_path / "m"), str(tmp_path / "good.csv"), "--label", "kind"])

@@ -200,10 +200,14 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
         )
 
     def _wanted(self) -> dict[str, Any]:
-        """Arguments of scikit-learn's check of X; frozen features may take images, or numbers of any dtype."""
+        """Arguments of scikit-learn's check of X; frozen features may take images, numbers of any dtype, and NaN.
+
+        What features of other libraries leave of NaN is an error after them: an imputer leaves none.
+        """
         if self.features is None:
             return {"dtype": self._dtype(), "order": "C"}
-        return {"dtype": "numeric", "allow_nd": True}
+        ours = type(self.features).__module__.startswith("remanence.")
+        return {"dtype": "numeric", "allow_nd": True, "ensure_all_finite": True if ours else "allow-nan"}
 
     def _check_weights(self, sample_weight: Any, X: Any) -> Array | None:
         """Weights of the rows, or None where all are one."""

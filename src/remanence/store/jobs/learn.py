@@ -9,7 +9,7 @@ row is parsed once and hashed as it is learned. A model that keeps the keys of a
 
 import copy
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -112,24 +112,25 @@ class LearnJob:
     def _columns(self, table: Table) -> Columns:
         """The meaning of the columns of the table for the model."""
         known, options = self.session.columns, self.options
-        declared = tuple(name for name, kind in options.column_kinds.items() if kind == "ignored")
-        ignored = tuple(dict.fromkeys([*options.ignored, *declared]))
+        declared = by_entry(table, options.column_kinds)
+        left_out = by_entry(table, dict.fromkeys(options.ignored, "ignored"))
+        ignored = tuple(dict.fromkeys([*left_out, *(name for name, kind in declared.items() if kind == "ignored")]))
         if known is None:
-            table.require(options.column_kinds)
+            table.require(declared)
             found = Columns.from_table(table, options.label, options.targets, ignored)
             if options.label is not None:
                 found = replace(found, separator=separator_of(table, options.label, options.separator))
             if self.session.new:
                 return self._first_columns(table, found)
             return adopt_columns(found, self.session.model.learner, table)
-        known = self._with_added(table, known.with_ignored(ignored))
+        known = self._with_added(table, known.with_ignored(ignored), declared)
         known.check(table)
         return known
 
-    def _with_added(self, table: Table, known: Columns) -> Columns:
+    def _with_added(self, table: Table, known: Columns, declared: Mapping[str, str]) -> Columns:
         """The columns with those that are declared as numbers and new; the learner had 0 in them so far."""
         met, model = {*known.features, *known.outputs, *known.ignored}, self.session.model
-        new = {name: kind for name, kind in self.options.column_kinds.items() if name not in met}
+        new = {name: kind for name, kind in declared.items() if name not in met}
         if not new:
             return known
         others = [f"{name}:{kind}" for name, kind in new.items() if kind != "number"]
@@ -151,7 +152,7 @@ class LearnJob:
 
     def _first_columns(self, table: Table, found: Columns) -> Columns:
         """The columns of the first table of a new model, by kind; the model gets an encoder unless all are numbers."""
-        declared, options = self.options.column_kinds, self.options
+        declared, options = by_entry(table, self.options.column_kinds), self.options
         guess = guess_kinds(table.sample(found.features), declared, table.path.name)
         kinds = {name: guess.kinds.get(name, "number") for name in found.features}
         left = tuple(name for name, kind in kinds.items() if kind == "ignored")
@@ -223,6 +224,26 @@ def adopt_columns(columns: Columns, learner: Any, table: Table) -> Columns:
         return named
     check_feature_count(len(columns.features), learner, table)
     return columns
+
+
+def by_entry(table: Table, kinds: Mapping[str, str]) -> dict[str, str]:
+    """Kinds of columns, where a column of vectors stands for its entries: an embedding is as many numbers."""
+    found: dict[str, str] = {}
+    for name, kind in kinds.items():
+        if name not in table.vectors or name in table.names:
+            found[name] = kind
+        elif kind in ("embedding", "number", "ignored"):
+            every = {f"{name}{i}" for i in range(table.vectors[name])}
+            every |= {f"{name}.{i}" for i in range(table.vectors[name])} & table.names
+            entry = "ignored" if kind == "ignored" else "number"
+            found |= {column: entry for column in table.columns if column in every}
+        else:
+            raise InputError(
+                f"expected the column {name!r} of {table.path.name}, which has lists of numbers, to be an embedding or "
+                f"ignored, got {kind}",
+                arguments=("columns",),
+            )
+    return found
 
 
 def with_new_columns(learner: Any, names: list[str]) -> Any:
