@@ -2,7 +2,7 @@
 
 from fnmatch import fnmatch
 
-from benchmarks import batches, choices, classifier, deep, files, kalman, linear_track, live, memory, predict
+from benchmarks import batches, choices, classifier, deep, files, kalman, linear_track, live, memory, predict, scale
 from benchmarks.rows import Benchmark
 
 GROUPS: dict[str, dict[str, Benchmark]] = {
@@ -16,6 +16,7 @@ GROUPS: dict[str, dict[str, Benchmark]] = {
     "files": files.BENCHMARKS,
     "kalman": kalman.BENCHMARKS,
     "deep": deep.BENCHMARKS,
+    "scale": scale.BENCHMARKS,
 }
 
 
