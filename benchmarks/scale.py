@@ -92,7 +92,7 @@ def workers(effort: Effort) -> tuple[Row, ...]:
     note = f"on the clock, with the cores shared by whatever else runs; load {load:.1f}"
     return (
         Row(
-            "scale-two-workers",
+            "scale-workers-two",
             f"{what}, two worker processes",
             measured.best("two", rows),
             "one worker process",
@@ -103,7 +103,7 @@ def workers(effort: Effort) -> tuple[Row, ...]:
             rounds=measured.pairs("two", "one", rows, rows),
         ),
         Row(
-            "scale-one-worker",
+            "scale-workers-one",
             f"{what}, one worker process",
             measured.best("one", rows),
             "a loop of partial_fit",
@@ -183,7 +183,7 @@ def peers(effort: Effort) -> tuple[Row, ...]:
     titles = {"spark": 'Spark LinearRegression(solver="normal")', "dask_ml": "dask_ml LinearRegression"}
     return tuple(
         Row(
-            f"scale-{side.replace('_', '-')}",
+            f"scale-peers-{side.replace('_', '-')}",
             what,
             seconds["ours"],
             title,
