@@ -5,6 +5,7 @@ import pytest
 
 import remanence as rm
 from remanence.certificates.catalogue import PACKAGES
+from remanence.memory.growing.new_columns import with_column
 
 CLAIMS = [c for c in rm.certificates.catalogue() if PACKAGES[c.module] == "further"]
 
@@ -37,6 +38,7 @@ DAMAGES = {
     "streaming_svd_is_the_svd_of_all_rows": lambda data: data | {"method": rm.StreamingSVD(rank=1)},
     "dictionary_of_tasks_is_ridge_regression": given(method=rm.TaskDictionary(3, 0.05, 0.1 + 1e-6)),
     "old_tasks_of_a_dictionary_may_get_more_rows": lambda data: data | {"method": Forgetful(3, 0.05, 0.1)},
+    "units_added_one_by_one_equal_a_refit": given(add=lambda root, X, Y, h, ridge: with_column(root, X, Y, h, 0.0)),
     "merged_svds_are_the_svd_of_all_rows": lambda data: data | {"method": rm.StreamingSVD(rank=1)},
 }
 

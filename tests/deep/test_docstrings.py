@@ -17,6 +17,7 @@ PUBLISHED = {
     "Constrained",
     "GEM",
     "GradientProjection",
+    "Growing",
     "LinearizedRLS",
     "OGD",
     "ORFit",

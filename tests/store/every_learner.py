@@ -203,7 +203,15 @@ def online(make):
     return made
 
 
+def grown():
+    X, Y = data(0, 12, 4, 2)
+    found = rm.deep.Growing(4, 2, units=2, candidates=3)
+    found.fit(X, Y)
+    return found
+
+
 DEEP = {
+    "Growing network": grown,
     "deep.GradientProjection": guard(lambda net: rm.deep.GradientProjection(net, {"0": 0.9}, frozen=["2.bias"])),
     "deep.OWM": guard(lambda net: rm.deep.OWM(net, 0.3)),
     "deep.ScaledProjection": guard(lambda net: rm.deep.ScaledProjection(net, 2.0, 0.99)),
@@ -322,6 +330,11 @@ def _answers_for(model):
 
 
 def _use_deep(learner):
+    if type(learner).__name__ == "Growing":
+        X, Y = data(0, 3, learner.inputs, learner.outputs)
+        learner.learn(X, Y)
+        _finite(learner.predict(X))
+        return
     if type(learner).__name__ == "Editor":
         X, Y = data(0, 2, 5, 2)
         learner.edit(X, Y, "more")
@@ -331,7 +344,7 @@ def _use_deep(learner):
     import torch
 
     x, y = torch_batch(5)
-    if hasattr(learner, "step"):
+    if callable(getattr(learner, "step", None)):
         learner.step(x, y)
         return
     optimizer = torch.optim.SGD(learner.model.parameters(), lr=0.1)

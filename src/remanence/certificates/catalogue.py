@@ -52,6 +52,7 @@ PACKAGES = {
     "signals": "further",
     "task_dictionary": "further",
     "replay_guards": "networks",
+    "order_updates": "further",
 }
 MODULES = tuple(PACKAGES)
 NEED_TORCH = frozenset({"guards", "ogd_guard", "orfit_networks", "online_learners", "replay_guards"})

@@ -17,6 +17,7 @@ from remanence.deep.editing.editor import Editor
 from remanence.deep.editing.find_value import find_value
 from remanence.deep.editing.several_layers import edit_layers
 from remanence.deep.encoder import Encoder
+from remanence.deep.growing.growing import Growing, GrowthStep
 from remanence.deep.guards.gradient_projection import GradientProjection
 from remanence.deep.guards.guard import Guard
 from remanence.deep.guards.ogd import OGD
@@ -47,6 +48,8 @@ __all__ = [
     "Encoder",
     "GradientProjection",
     "GradientReport",
+    "Growing",
+    "GrowthStep",
     "Guard",
     "GuardChoice",
     "GuardReport",

@@ -80,6 +80,16 @@ def _from_parts(cls: Any, parts: dict[str, Any]) -> Any:
     return learner
 
 
+def _growing_to_parts(network: Any) -> dict[str, Any]:
+    return {"settings": network.settings, "memory": _mapped(network.get_extra_state(), _stored)}
+
+
+def _growing_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
+    network = cls(**parts["settings"])
+    network.set_extra_state(_mapped(parts["memory"], _tensor))
+    return network
+
+
 PARTS = {"model": "setting", "weights": "str", "settings": "setting", "memory": "setting"}
 
 
@@ -100,4 +110,11 @@ DEEP_RECORDS = {
     "deep.LinearizedRLS": _record("online.linearized_rls", _to_parts_with_layers),
     "deep.ORFit": _record("online.orfit"),
     "deep.Editor": _record("editing.editor"),
+    "deep.Growing": Record(
+        f"{DEEP}.growing.growing",
+        {"settings": "setting", "memory": "setting"},
+        to_parts=_growing_to_parts,
+        from_parts=_growing_from_parts,
+        is_root=True,
+    ),
 }

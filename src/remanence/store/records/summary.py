@@ -19,11 +19,11 @@ def summarize(learner: Any) -> dict[str, Any]:
     known = vars(learner) if name in ESTIMATORS else {}
     summary: dict[str, Any] = {"kind": name}
     if name is not None and name.startswith("deep."):
-        settings = {name: _plain(value) for name, value in learner.settings.items()}
+        settings = {key: _plain(value) for key, value in learner.settings.items()}
         return summary | {
             "method": type(learner).__name__,
             "settings": settings,
-            "network": type(learner.model).__name__,
+            "network": type(learner if name == "deep.Growing" else learner.model).__name__,
         }
     method = known.get("method_", known.get("method"))
     if method is not None:

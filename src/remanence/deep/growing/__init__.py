@@ -1,0 +1,1 @@
+"""Networks that grow unit by unit."""

@@ -1,0 +1,1 @@
+"""Roots that get new columns while the rows are at hand."""
