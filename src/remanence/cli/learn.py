@@ -78,6 +78,14 @@ def learn(
             show_default="ridge",
         ),
     ] = None,
+    class_weight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="balanced",
+            help="Give all classes the same weight in total, whatever their numbers of rows; costs d² numbers per "
+            "class for d features. Only for a new model.",
+        ),
+    ] = None,
     undo: Annotated[
         str | None,
         typer.Option(
@@ -144,7 +152,18 @@ def learn(
     drop_nan, missing = drop_nan or missing == "drop", None if missing == "drop" else missing
     columns = (label, tuple(target or ()), tuple(ignore or ()))
     options = LearnOptions(
-        *columns, method, settings, features, undo, ledger, kinds, readout, missing, text_width, label_separator
+        *columns,
+        method,
+        settings,
+        features,
+        undo,
+        ledger,
+        kinds,
+        readout,
+        missing,
+        text_width,
+        label_separator,
+        class_weight,
     )
     paths, dialect = expand_paths(data), read_dialect(csv_option)
     every = None if save_every is None else 60 * save_every

@@ -3,6 +3,7 @@
 FLAGS = {
     "accept_loss": "--accept-loss",
     "again": "--again",
+    "class_weight": "--class-weight balanced",
     "cluster": "--cluster ADDRESS",
     "column": "--column NAME",
     "columns": "--column NAME:KIND",

@@ -33,6 +33,7 @@ class Inspection:
     every_row: bool = False  # whether its ledger knows every row
     readout: str | None = None  # of a classifier; with "auto" the one that was chosen
     calibration: dict[str, float] | None = None  # of answers to rows before they were learned
+    class_weight: Any = None  # of a classifier
 
     @property
     def holds(self) -> bool:
@@ -63,6 +64,7 @@ class Inspection:
             "undo": "pieces" if self.pieces is not None else "rows",
             "precision": summary.get("precision"),
             "readout": self.readout,
+            "class weight": self.class_weight,
             "ridge": self.ridge,
             "condition": self.condition,
             "calibration": self.calibration,
@@ -110,7 +112,9 @@ def inspect_file(path: str | Path) -> Inspection:
     if found is not None and lost is not None:
         ridge, condition = found.ridge, found.condition
         certificates += [found.equations, found.determined, lost]
-    return Inspection(description, counts, ridge, condition, tuple(certificates), pieces, every, readout, answers)
+    weights = known.get("class_weight")
+    found_so = (pieces, every, readout, answers, weights)
+    return Inspection(description, counts, ridge, condition, tuple(certificates), *found_so)
 
 
 def _calibration(learner: Any) -> dict[str, float] | None:

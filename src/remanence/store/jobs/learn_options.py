@@ -38,6 +38,7 @@ class LearnOptions:
     missing: str | None = None  # "indicator" learns rows with missing features, "refuse" does not
     text_width: int | None = None  # columns that text is hashed to
     separator: str | None = None  # between labels, where rows have several
+    class_weight: str | None = None  # "balanced" gives all classes the same weight in total
 
     def new_learner(self) -> Any:
         """An estimator that has learned nothing."""
@@ -51,11 +52,12 @@ class LearnOptions:
             )
         method, features = self._method(), None if self.features is None else random_features(self.features)
         if self.label is None:
-            for name in ("readout", "separator"):
+            for name in ("readout", "separator", "class_weight"):
                 if getattr(self, name) is not None:
                     raise InputError(f"expected a {name} only where labels are learned", arguments=(name, "label"))
             return ContinualRegressor(method, features=features)
-        learner = ContinualClassifier(method, features=features, readout=self.readout or "ridge")
+        weights = self.class_weight
+        learner = ContinualClassifier(method, features=features, readout=self.readout or "ridge", class_weight=weights)
         learner._check_settings()
         return learner
 
@@ -139,6 +141,7 @@ class LearnOptions:
             given += [(f"column {n!r}", kind, kinds[n]) for n, kind in declared.items()]
         given.append(("method", self.method and self.method.lower(), type(method).__name__.lower()))
         given.append(("readout", self.readout, getattr(learner, "readout", None)))
+        given.append(("class_weight", self.class_weight, getattr(learner, "class_weight", None)))
         if self.text_width is not None:
             given += [("text_width", self.text_width, getattr(learner.features, "text_width", None))]
         for name, wanted, found in given:
