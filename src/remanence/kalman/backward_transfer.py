@@ -44,6 +44,8 @@ def backward_transfer(model: LinearGaussian, T: int) -> Array:
     Peng and Vidal (2025), "Mathematics of continual learning", Theorem 7.
     """
     T = check_length(model, T)
+    if model.pairs is not None:
+        return backward_transfer(model.pairs, T)
     s, d = model.steps, model.features
     rows = s.rows if len(s.rows) > 1 else np.repeat(s.rows, T)
     there = np.arange(s.X.shape[1]) < rows[:T, None]

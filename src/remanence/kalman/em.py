@@ -19,6 +19,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
+from remanence.kalman.complex.pairs import refuse_complex
 from remanence.kalman.filter import check_model, filter
 from remanence.kalman.model import LinearGaussian
 from remanence.kalman.observations import Observations, check_observations
@@ -110,6 +111,7 @@ def learn(
     of Time Series Analysis.
     """
     check_model(model)
+    refuse_complex(model, "kalman.learn")
     if model.pushes is not None:
         raise InputError("expected a model without inputs to learn, got B and u; subtract what they do from Y first")
     observed = check_observations(model, Y)

@@ -12,6 +12,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
+from remanence.kalman.complex.pairs import complex_filtered, real_observations
 from remanence.kalman.compression import compress, pays, shares_rows
 from remanence.kalman.gains import Carried, Gains, compute_part
 from remanence.kalman.information import saves_work, whitened
@@ -80,6 +81,8 @@ def filter(model: LinearGaussian, Y: Any, form: str = "covariance", keep: str = 
         raise InputError(f"expected form to be one of {FORMS}, got {form!r}")
     if keep not in KEEPS:
         raise InputError(f"expected keep to be one of {KEEPS}, got {keep!r}")
+    if model.pairs is not None:
+        return complex_filtered(filter(model.pairs, real_observations(Y), form, keep), model)
     observed = check_observations(model, Y)
     if model.pushes is not None:
         return without_known_one(filter(with_known_one(model, observed.Y.shape[1]), Y, form, keep), model)

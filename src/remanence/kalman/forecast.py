@@ -9,12 +9,14 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.kalman.complex.pairs import changed, complex_states, pairs_of
 from remanence.kalman.filter import check_model
 from remanence.kalman.gains import at
 from remanence.kalman.model import LinearGaussian
 from remanence.kalman.results import Filtered, Forecast, join_groups, shared
 from remanence.kalman.smoother import check_filtered
 from remanence.memory.gaussian import psd_root, symmetric
+from remanence.methods.signals.real_pairs import complex_entries
 from remanence.validation import check_count
 
 
@@ -52,6 +54,9 @@ def forecast(model: LinearGaussian, filtered: Filtered, steps: int) -> Forecast:
     Kalman (1960), "A new approach to linear filtering and prediction problems", Journal of Basic Engineering.
     """
     check_filtered(model, filtered)
+    if model.pairs is not None:
+        ahead = forecast(model.pairs, pairs_of(filtered), steps)
+        return Forecast(*complex_states(ahead.mean, ahead.cov))
     steps = check_count(steps, "steps")
     T = filtered.mean.shape[-2]
     pushes = np.zeros((1, model.features)) if model.pushes is None else model.pushes
@@ -116,6 +121,9 @@ def sample(model: LinearGaussian, T: int, seed: Any = 0) -> tuple[Array, Any]:
     ((5, 1), (5, 1))
     """
     T = check_length(model, T)
+    if model.pairs is not None:
+        states, seen = sample(model.pairs, T, seed)
+        return complex_entries(states), changed(seen, complex_entries)
     rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(check_count(seed, "seed", 0))
     s, pushes = model.steps, np.zeros((1, model.features)) if model.pushes is None else model.pushes
     drift, noise = ([psd_root(v) for v in stack] for stack in (s.Q, s.R))

@@ -3,13 +3,14 @@
 e_t = y_t − X_t θ_{t|t−1}     S_t = R_t + X_t Σ_{t|t−1} X_tᵀ     square_t = e_tᵀ S_t⁻¹ e_t          (D)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.kalman.complex.pairs import pairs_of, real_observations
 from remanence.kalman.gains import at
 from remanence.kalman.model import LinearGaussian
 from remanence.kalman.observations import check_observations
@@ -17,6 +18,7 @@ from remanence.kalman.results import Filtered
 from remanence.kalman.smoother import check_all_kept, check_filtered
 from remanence.kernels.constants import CONFLICT, SEEN
 from remanence.memory.gaussian import gain
+from remanence.methods.signals.real_pairs import complex_entries
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +88,9 @@ def innovations(model: LinearGaussian, filtered: Filtered, Y: Any) -> Innovation
     from scipy.special import gammaincc
 
     check_filtered(model, filtered)
+    if model.pairs is not None:
+        found = innovations(model.pairs, pairs_of(filtered), real_observations(Y))
+        return replace(found, errors=complex_entries(found.errors))
     check_all_kept(filtered, "the variance of innovations")
     observed = check_observations(model, Y)
     N, T, _ = observed.Y.shape

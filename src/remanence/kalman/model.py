@@ -12,6 +12,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.kalman.complex.pairs import NAMES, any_complex, as_complex, real_model
 from remanence.kalman.time.continuous import between_times
 from remanence.kalman.time.inputs import check_inputs
 from remanence.kernels.constants import ROUNDING
@@ -43,6 +44,8 @@ class LinearGaussian:
     """Linear Gaussian state-space model: θ_t = A θ_{t−1} + N(0, Q), y_t = X θ_t + N(0, R).
 
     Each of A, Q, X, R is constant or has a leading axis T; A[t], Q[t] lead into step t (A[0], Q[0] are not used).
+
+    Arrays may be complex; then θ and the noises are circular, cov is E[(θ − mean)(θ − mean)ᴴ], and so are Q and R.
 
     mean and cov are those of θ at the *first* step, before its observations. If yours are those of the step before,
     as in filterpy, whose loop predicts before its first update, advance them by one step first::
@@ -92,8 +95,16 @@ class LinearGaussian:
     u: Any = None  # (k,)
     steps: Steps = field(init=False, repr=False)
     pushes: Array | None = field(init=False, repr=False)  # (1 or T, d) B u
+    pairs: "LinearGaussian | None" = field(init=False, repr=False, default=None)  # the real model, of complex numbers
 
     def __post_init__(self) -> None:
+        given = {name: getattr(self, name) for name in NAMES}
+        if any_complex(list(given.values())):
+            values = {name: as_complex(value) for name, value in given.items()}
+            real = real_model(type(self), values)
+            for name, value in {**values, "steps": real.steps, "pushes": real.pushes, "pairs": real}.items():
+                object.__setattr__(self, name, value)
+            return
         mean = _array(self.mean, "mean")
         if mean.ndim != 1 or not mean.size:
             raise InputError(f"expected mean of shape (features,), got {mean.shape}; it is θ at the first step")

@@ -35,6 +35,8 @@ class Filtered:
     whitened : array (T, m), optional
         C⁻¹(y_t − X_t θ_{t|t−1}) with CCᵀ the covariance of y_t given those before, kept by `filter` where the smoother
         uses it: for one series of a wide model that changes from step to step.
+    pairs : Filtered, optional
+        The result for the real model behind a complex one.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class Filtered:
     expected: Array | None = field(default=None, repr=False)  # (T, m) y minus its residual: f(θ_{t|t−1}), of `extended`
     gains: list[Gains] | None = field(default=None, repr=False)  # of each group, of `filter` alone
     whitened: Array | None = field(default=None, repr=False)  # (T, m) w, where `smooth` uses it
+    pairs: "Filtered | None" = field(default=None, repr=False)  # the real result behind one of complex numbers
 
     @property
     def loglik(self) -> float | Array:

@@ -17,6 +17,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.kalman.complex.pairs import complex_states, pairs_of
 from remanence.kalman.filter import check_model
 from remanence.kalman.gains import SMALL, Gains, at, moved, near, ulps
 from remanence.kalman.information import AMPLIFIED, saves_work, smooth_by_information
@@ -26,6 +27,7 @@ from remanence.kalman.results import Filtered, Smoothed, join_groups, shared
 from remanence.kernels.constants import CAREFUL, DOUBTFUL, FAR, FAST, ROUNDING, SEEN, STRETCH
 from remanence.kernels.kalman import smoothed_covariances, smoothed_means
 from remanence.memory.gaussian import lapack, semidefinite, symmetric
+from remanence.methods.signals.real_pairs import complex_matrix
 
 
 def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
@@ -63,6 +65,9 @@ def smooth(model: LinearGaussian, filtered: Filtered) -> Smoothed:
     """
     check_filtered(model, filtered)
     check_all_kept(filtered, "the smoother")
+    if model.pairs is not None:
+        real = smooth(model.pairs, pairs_of(filtered))
+        return Smoothed(*complex_states(real.mean, real.cov), complex_matrix(real.gain))
     many, s = filtered.many, model.steps
     if filtered.whitened is not None and filtered.gains is not None and saves_work(s, 1):
         own = filtered.gains[0]

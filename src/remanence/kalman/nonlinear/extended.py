@@ -16,6 +16,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
+from remanence.kalman.complex.pairs import refuse_complex
 from remanence.kalman.gains import at
 from remanence.kalman.model import LinearGaussian
 from remanence.kalman.nonlinear.jacobian_check import check_jacobian
@@ -204,6 +205,7 @@ def check_linear_parts(Y: Any, Q: Any, R: Any, mean: Any, cov: Any) -> tuple[Lin
     else:
         X = np.zeros((np.shape(Y)[1], d))
     start = LinearGaussian(np.eye(d), Q, X, R, mean, cov)
+    refuse_complex(start, "a nonlinear filter")
     return start, check_observations(start, Y).Y
 
 

@@ -79,7 +79,8 @@ def _filtered_check(parts: PartValues, lengths: Lengths) -> str:
 
 def _filtered_to_parts(filtered: Any) -> dict[str, Any]:
     """The whitened innovations are stored where there are any, so that other files stay as they were."""
-    return {name: part for name, part in fields_of(filtered).items() if name != "whitened" or part is not None}
+    left_out = ("whitened", "pairs")
+    return {name: part for name, part in fields_of(filtered).items() if name not in left_out or part is not None}
 
 
 def _model_to_parts(model: Any) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Models, filters and smoothers of complex numbers, through real ones of twice the size."""
