@@ -41,6 +41,21 @@ def test_noise_moves_them_by_little(noise):
     assert off(rm.Switching().models(learned(rm.Switching(), X, Y))) < noise
 
 
+def test_samples_at_hand_make_noisy_models_as_exact_as_least_squares_with_labels():
+    X, Y, mode = stream(n=2000, noise=0.01)
+    method = rm.Switching()
+    state = learned(method, X, Y)
+    found = method.refined_models(state, X, Y)
+    labelled = np.array([np.linalg.lstsq(X[mode == k], Y[mode == k, 0], rcond=None)[0] for k in (0, 1)])
+    assert off(found) < 1.5 * off(labelled) < 1e-3 and off(found) < off(method.models(state))
+    few = method.refined_models(state, X[:1], Y[:1])  # too few samples to determine a model
+    np.testing.assert_array_equal(few, method.models(state))
+    with pytest.raises(rm.InputError, match="rounds"):
+        method.refined_models(state, X, Y, rounds=0)
+    with pytest.raises(rm.InputError, match="rows"):
+        method.refined_models(state, X, Y[:5])
+
+
 def test_one_model_is_least_squares():
     X = rng.standard_normal((50, 4))
     Y = X @ rng.standard_normal((4, 2))

@@ -4,6 +4,7 @@
     yⁿ ≈ Σ cₘ m(x, y):  least squares over the monomials of degree n, folded into a root                 (S2)
     n = the smallest degree that fits; its coefficients give the models back (monomials.py)              (S3)
     the model in force is the one that fits the latest sample best                                       (S4)
+    with samples at hand: least squares over those that a model fits best, until none changes sides      (S5)
 
 RLS on the same samples finds the average of the models, which solves neither.
 """
@@ -140,6 +141,41 @@ class Switching(Method[SwitchingState]):
         X, Y = check_block(X, Y, state.start)
         models = self.models(state, output)
         return np.asarray(np.argmin(np.abs(Y[:, output : output + 1] - X @ models.T), axis=1))
+
+    @quiet
+    def refined_models(self, state: SwitchingState, X: Any, Y: Any, output: int = 0, rounds: int = 10) -> Array:
+        """`models` made more exact with samples at hand: least squares over those that each of them fits best (S5).
+
+        Noise moves the roots of a polynomial more than a least-squares solution. A model that too few samples are from
+        to determine it stays as it was.
+
+        Parameters
+        ----------
+        state : SwitchingState
+        X, Y : array (n, d), array (n, c)
+            Samples of these models, learned or not.
+        output : int
+        rounds : int
+            Of assigning samples and solving; it ends when no assignment changes.
+
+        Returns
+        -------
+        array (modes, d)
+        """
+        X, Y = check_block(X, Y, state.start)
+        models, y, last = self.models(state, output).copy(), Y[:, output], None
+        for _ in range(check_count(rounds, "rounds")):
+            mode = np.argmin(np.abs(y[:, None] - X @ models.T), axis=1)
+            if last is not None and np.array_equal(mode, last):
+                break
+            last = mode
+            for k in range(len(models)):
+                own = mode == k
+                solution, _, rank, _ = np.linalg.lstsq(X[own], y[own], rcond=None)
+                if rank == X.shape[1]:
+                    models[k] = solution
+        check_result(models)
+        return np.asarray(models)
 
     def singular_values(self, state: SwitchingState, output: int = 0) -> tuple[float, ...]:
         """The smallest singular value of the monomials of each degree, in columns of length 1: near 0 where it fits."""
