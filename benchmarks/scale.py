@@ -149,16 +149,17 @@ def by_spark(folder: Path, features: int) -> Array:
 def by_dask_ml(folder: Path, features: int) -> Array:
     """Coefficients of dask-ml, with its default solver and hardly any penalty."""
     frames, linear = peer("dask.dataframe", "scale"), peer("dask_ml.linear_model")
-    frame = frames.read_parquet(folder)
-    X = frame[[f"x{j}" for j in range(features)]].to_dask_array(lengths=True)
-    y = frame["y"].to_dask_array(lengths=True)
+    names = [*(f"x{j}" for j in range(features)), "y"]
+    rows = frames.read_parquet(folder)[names].to_dask_array()
+    rows.compute_chunk_sizes()
+    X, y = rows[:, :features], rows[:, features]
     return np.asarray(linear.LinearRegression(C=1e12).fit(X, y).coef_).ravel()
 
 
 def by_us(folder: Path, features: int) -> Array:
     import remanence as rm
 
-    model = rm.scale.fit(rm.ContinualRegressor(rm.RLS(ridge=1e-12)), folder, "y")
+    model = rm.scale.fit(rm.ContinualRegressor(rm.RLS(ridge=1e-24)), folder, "y")
     return np.asarray(model.coef_).ravel()
 
 

@@ -65,11 +65,12 @@ def run(folder, kills, seed, address):
     while found["kills"] < kills or model.exists() or not found["finished"]:  # the last run goes on to its end
         child = started(model, paths, address)
         if found["kills"] < kills:
-            time.sleep(rng.uniform(0.2, 1) * length)
+            time.sleep(rng.uniform(0.2, 0.8) * length)
             os.kill(child, signal.SIGKILL)
         status = os.waitpid(child, 0)[1]
         if os.WIFSIGNALED(status):
             found["kills"] += 1
+            print(found["kills"], file=sys.stderr, flush=True)
             if model.exists():
                 now = read(model)  # raises where it is not whole
                 assert now.ledger.rows() == now.learner.n_seen_, "ledger and memory are from different moments"

@@ -173,3 +173,16 @@ def test_bad_use_is_refused_with_advice(data, cluster):
     client.close()
     with pytest.raises(rm.InputError, match="closed"):
         rm.scale.fit(rm.ContinualClassifier(), Xd, yd, client=client)
+
+
+def test_sparse_blocks(data):
+    from scipy import sparse
+
+    X, y, _, sizes = data
+    ends = np.cumsum(sizes)[:-1]
+    parts = zip(np.split(X * (X > 0), ends), np.split(y, ends), strict=True)
+    blocks = [dask.delayed((sparse.csr_array(rows), labels), traverse=False) for rows, labels in parts]
+    one, many = rm.ContinualClassifier().fit(X * (X > 0), y), rm.scale.fit(rm.ContinualClassifier(), blocks)
+    np.testing.assert_allclose(many.coef_, one.coef_, atol=1e-10 * abs(one.coef_).max())
+    found = rm.scale.predict(many, [dask.delayed(sparse.csr_array(X * (X > 0)))])
+    assert (found.compute() == one.predict(X * (X > 0))).all()
