@@ -79,9 +79,10 @@ class LabelReader:
     def read(self, raw: Array, where: str, first: int) -> tuple[Array, Array]:
         """The labels of a block, (n,), and which are present; see `read_labels`."""
         if raw.ndim == 1 and raw.dtype.kind in "OU" and len(raw) > FEW:
-            place: dict[Any, int] = {}
-            codes = np.fromiter((place.setdefault(label, len(place)) for label in raw.tolist()), np.intp, len(raw))
+            written = raw.tolist()
+            place = {label: k for k, label in enumerate(dict.fromkeys(written))}
             if len(place) < len(raw) // 4:  # parse every label once; an error is raised by the rows themselves
+                codes = np.fromiter(map(place.__getitem__, written), np.intp, len(raw))
                 with suppress(InputError):
                     labels, present = self._read(np.array(list(place), dtype=raw.dtype), where, first)
                     return labels[codes], present[codes]

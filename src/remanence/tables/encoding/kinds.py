@@ -85,14 +85,14 @@ def _guess(name: str, column: Any) -> tuple[str, str]:
     if pa.types.is_null(kind):
         return "number", ""
     if is_numeric(kind):
-        return _number_or_place(name, as_numbers(column))
+        return _number_or_place(name, column)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _guess_text(name, column)
     raise ValueError(f"got {kind}")
 
 
-def _number_or_place(name: str, values: Array) -> tuple[str, str]:
-    if ROW_NUMBER_NAME.fullmatch(name) and counts_rows(values):
+def _number_or_place(name: str, column: Any) -> tuple[str, str]:
+    if ROW_NUMBER_NAME.fullmatch(name) and counts_rows(as_numbers(column)):
         return "ignored", "it counts the rows"
     return "number", ""
 
@@ -111,8 +111,8 @@ def _guess_text(name: str, column: Any) -> tuple[str, str]:
         return "number", ""
     present = [v for v in values[:-1] if v.lower() not in MISSING]
     numbers = [_is_number(v) for v in values[:-1]]
-    if present and all(_is_number(v) for v in present):
-        return _number_or_place(name, as_numbers(column))
+    if present and sum(numbers) == len(present):
+        return _number_or_place(name, column)
     if all(v.lower() in (*TRUE[:-1], *FALSE[:-1]) for v in present) and present:
         return "truth", ""
     if present and all(_is_date(v) for v in present):
