@@ -117,6 +117,7 @@ class Editor:
         self._kept = PreservedKeys.none(len(self._start), self.rank)
         self._edits: dict[str, Edit] = {}
         self._coordinates: KeyCoordinates | None = None
+        self._whitened: dict[str, tuple[Edit, Array]] = {}  # keys of edits in these coordinates, computed once
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -151,7 +152,11 @@ class Editor:
             kept, seen = kept.with_keys(keys, self.rank), seen + len(keys)
         if not seen:
             raise InputError("expected batches in which the layer meets inputs, got none")
-        self._kept, self._coordinates = kept, None
+        self._keep(kept)
+
+    def _keep(self, kept: PreservedKeys) -> None:
+        """Preserve these keys; coordinates follow when they are needed."""
+        self._kept, self._coordinates, self._whitened = kept, None, {}
 
     def _keys_of(self, batch: Any, forward: Any, mask: Any) -> Array:
         """The inputs of the layer on a batch, (n, d)."""
@@ -236,12 +241,12 @@ class Editor:
         if shared := sorted(set(self._edits) & set(other._edits)):
             raise InputError(f"expected edits of different names, got {shared[:5]} in both; undo them in one")
         self._check_untouched()
-        before = self._kept, self._coordinates
-        self._kept, self._coordinates = self._kept.merged(other._kept, self.rank), None
+        before = self._kept
+        self._keep(before.merged(other._kept, self.rank))
         try:
             self._apply({**self._edits, **other._edits})
         except Exception:
-            self._kept, self._coordinates = before
+            self._keep(before)
             raise
 
     # Solving
@@ -253,6 +258,7 @@ class Editor:
             raise InputError("these edits overflow; use smaller values, or more absorbed keys")
         self.layer.write(W)
         self._edits, self._written = edits, to_float64(self.layer.parameter)
+        self._whitened = {name: pair for name, pair in self._whitened.items() if name in edits}
 
     def _change(self, edits: Mapping[str, Edit]) -> Array:
         """D (d, c) of (ED)."""
@@ -261,8 +267,12 @@ class Editor:
         coordinates = self._coordinates
         if coordinates is None:
             coordinates = self._coordinates = self._make_coordinates()
-        K, T, w = (np.concatenate([getattr(e, part) for e in edits.values()]) for part in ("keys", "change", "weights"))
-        return coordinates.unwhiten(least_change(coordinates.whiten(K), T, w))
+        for name, edit in edits.items():
+            if name not in self._whitened or self._whitened[name][0] is not edit:
+                self._whitened[name] = edit, coordinates.whiten(edit.keys)
+        A = np.concatenate([self._whitened[name][1] for name in edits])
+        T, w = (np.concatenate([getattr(e, part) for e in edits.values()]) for part in ("change", "weights"))
+        return coordinates.unwhiten(least_change(A, T, w))
 
     def _make_coordinates(self) -> KeyCoordinates:
         strength = float(self._kept.rows) if self.strength is None else self.strength
