@@ -5,11 +5,14 @@ the columns that are numbers as it parses. At a cell that it does not take for a
 with cells as text, which are converted here: a few ways to write a number are accepted, and others are named.
 """
 
+import io
 import re
 import warnings
+import weakref
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,7 @@ BLOCK = 1 << 20  # bytes parsed at once
 SAMPLE = 1 << 16  # bytes in which the dialect is looked for
 SAMPLED = 1 << 18  # bytes in which kinds of columns are looked for
 MOST_COLUMNS = 200_000
+LETS_GO = 10.0  # seconds that a thread of Arrow is given to let go of a file; it needs a fraction of one
 NULLS = ["".join(letters) for word in MISSING for letters in product(*((c.lower(), c.upper()) for c in word))]
 RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 
@@ -205,7 +209,7 @@ class CsvPiece(Piece):
         kinds = {str(j): pa.string() for j in wanted} | {str(j): pa.float64() for j in numbers}
         longest = max(map(len, beginning[:SAMPLE].splitlines()), default=0)
         try:
-            with csv.open_csv(
+            yield from _parsed(
                 source,
                 csv.ReadOptions(
                     use_threads=False,
@@ -224,8 +228,7 @@ class CsvPiece(Piece):
                     strings_can_be_null=False,
                     decimal_point=dialect.decimal,
                 ),
-            ) as reader:
-                yield from reader
+            )
         except pa.ArrowInvalid as problem:
             raise self._error(str(problem)) from None
 
@@ -285,6 +288,38 @@ class CsvPiece(Piece):
             f"as numbers, or ignore the column {columns[j]!r}{and_others(others)}",
             arguments=("ignored",),
         )
+
+
+class _Bytes(io.RawIOBase):
+    """A source as Arrow reads it. It ends when Arrow's thread lets go of it, and the source goes on."""
+
+    def __init__(self, source: TextSource) -> None:
+        self.read = source.read  # type: ignore[method-assign]
+
+    def readable(self) -> bool:
+        return True
+
+
+def _parsed(source: TextSource, *options: Any) -> Iterator[Any]:
+    """The batches of Arrow's reader; at the end its thread has let go of the source.
+
+    The thread takes the interpreter's lock when it drops a Python object. Where the interpreter is ending by then, it
+    ends the thread, and C++ ends the process by SIGABRT, after all the work was done.
+    """
+    from pyarrow import csv
+
+    handed: Any = _Bytes(source)
+    alive, reader = weakref.ref(handed), None
+    try:
+        reader = csv.open_csv(handed, *options)
+        yield from reader
+    finally:
+        if reader is not None:
+            reader.close()
+        del handed, reader
+        until = monotonic() + LETS_GO
+        while alive() is not None and monotonic() < until:
+            sleep(1e-4)
 
 
 class _NoNumber(Exception):
