@@ -59,6 +59,22 @@ def tells_less(net, rank):
     return guard
 
 
+def halfway_back(net, layer, **settings):
+    """Undoes half of an edit."""
+    editor = rm.deep.Editor(net, layer, **settings)
+    whole = editor.undo
+
+    def undo(name):
+        before = net[0].weight.detach().clone()
+        whole(name)
+        with importlib.import_module("torch").no_grad():
+            net[0].weight.lerp_(before, 0.5)
+        editor._written = net[0].weight.detach().numpy().copy()
+
+    editor.undo = undo
+    return editor
+
+
 def damages():
     """Built only where torch is installed: without it the catalogue has none of these claims."""
     deep = rm.deep
@@ -86,6 +102,15 @@ def damages():
         ),
         "extended_filter_of_one_layer_is_the_filter": given(
             learner=lambda net, **settings: deep.EKF(net, **settings | {"noise": (1 + 1e-6) * settings["noise"]})
+        ),
+        "edits_solve_least_squares": given(
+            make=lambda net, layer, strength, ridge: deep.Editor(
+                net, layer, strength=(1 + 1e-6) * strength, ridge=ridge
+            )
+        ),
+        "undone_edits_were_never_made": given(make=halfway_back),
+        "hard_preservation_keeps_answers": given(
+            make=lambda net, layer, preserve, ridge: deep.Editor(net, layer, "soft", ridge=ridge)
         ),
         "orfit_of_one_layer_is_icl": given(learner=lambda net: deep.ORFit(net, rank=1)),
         "orfit_meets_each_sample_to_first_order": given(learner=lambda net: deep.ORFit(net, rank=1)),

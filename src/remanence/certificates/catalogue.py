@@ -46,6 +46,7 @@ PACKAGES = {
     "extended": "kalman",
     "drift_learning": "kalman",
     "online_learners": "networks",
+    "editing": "networks",
     "kernel_methods": "further",
     "switching": "further",
     "streaming_svd": "further",
