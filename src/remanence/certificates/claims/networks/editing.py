@@ -42,7 +42,7 @@ def few_absorbed_keys(rng: Generator) -> Iterator[Instance]:
 
 def _editor(make: MakeEditor, W: Array, K: Array, **settings: Any) -> Any:
     """An editor of a layer with weights W (d, c) that has absorbed K."""
-    layer = torch.nn.Linear(*W.shape, bias=False, dtype=torch.float64)
+    layer = torch.nn.Linear(W.shape[0], W.shape[1], bias=False, dtype=torch.float64)
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(W.T.copy()))
     editor = make(torch.nn.Sequential(layer), "0", **settings)
