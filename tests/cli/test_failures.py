@@ -179,7 +179,7 @@ def places(value, path=()):
             yield from places(part, (*path, k))
 
 
-@pytest.mark.parametrize("share", [0.01, pytest.param(1.0, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("share", [0.005, pytest.param(1.0, marks=pytest.mark.sweep)])
 def test_forged_results_are_shown_or_refused_in_words(call, tmp_path, monkeypatch, share):
     right = results(tmp_path, call)
     monkeypatch.setattr("remanence.report.files.rendered", lambda figure, kind: b"<svg></svg>")

@@ -86,7 +86,7 @@ def test_2e4_single_rows_end_at_the_direct_solution(forget, dtype):
 def test_forgetting_with_input_of_rank_2_keeps_the_predictions(d, way, noise):
     """Wind-up: the directions that are never excited lose their prior, and the answers must not notice."""
     rng = np.random.default_rng(2)
-    n = {"blocks": ROWS, "track": ROWS, "rows": ROWS, "live": 12_000}[way] if d == 6 or way == "blocks" else 3000
+    n = {"blocks": ROWS, "track": ROWS, "rows": ROWS, "live": 5000}[way] if d == 6 or way == "blocks" else 3000
     Z, B = rng.standard_normal((n, 2)), rng.standard_normal((2, d))
     X, Y = Z @ B, Z @ rng.standard_normal((2, 1)) + noise * rng.standard_normal((n, 1))
     m = rm.RLS(1.0, 0.99)
