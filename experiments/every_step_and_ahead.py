@@ -185,6 +185,7 @@ def picture(matrices: dict[str, ErrorMatrix], lines: dict[str, Sequence[float]] 
         for (name, line), colour in zip(lines.items(), PALETTE, strict=False):
             right.plot(range(1, len(line) + 1), line, color=colour, label=name, linewidth=1.5)
         right.set(xlabel="tasks learned", ylabel="squared error on tasks to come", yscale="log")
+        right.yaxis.set_major_formatter(lambda value, _: f"{value:g}")  # (no formulas: they are off in STYLE)
         right.legend(fontsize=8)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Date": None})
