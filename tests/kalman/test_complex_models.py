@@ -137,5 +137,5 @@ def test_bad_complex_models_are_refused():
 
 def test_results_of_complex_models_are_not_stored(tmp_path):
     model, Y = complex_model()
-    with pytest.raises(rm.InputError):
+    with pytest.raises(rm.InputError, match="complex numbers"):
         rm.save(kalman.filter(model, Y), tmp_path / "found")

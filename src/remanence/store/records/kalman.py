@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.errors import InputError
 from remanence.store.format.arrays import REPEATS, finite
 from remanence.store.format.record import Lengths, PartValues, Record, fields_of
 
@@ -79,8 +80,13 @@ def _filtered_check(parts: PartValues, lengths: Lengths) -> str:
 
 def _filtered_to_parts(filtered: Any) -> dict[str, Any]:
     """The whitened innovations are stored where there are any, so that other files stay as they were."""
-    left_out = ("whitened", "pairs")
-    return {name: part for name, part in fields_of(filtered).items() if name not in left_out or part is not None}
+    if filtered.pairs is not None:
+        raise InputError(
+            "expected the result of a filter of real numbers, to store it, got one of complex numbers; store the model "
+            "and filter again"
+        )
+    parts = {name: part for name, part in fields_of(filtered).items() if name != "pairs"}
+    return {name: part for name, part in parts.items() if name != "whitened" or part is not None}
 
 
 def _model_to_parts(model: Any) -> dict[str, Any]:
