@@ -138,6 +138,23 @@ def test_hard_preservation_holds_in_both_precisions():
         assert (net(old) - before).abs().max() < allowed
 
 
+@pytest.mark.parametrize("weight", [1.0, np.inf])
+@pytest.mark.parametrize("gap", [0.0, 1e-13, 1e-9])
+def test_hard_preservation_without_room_moves_nothing(weight, gap):
+    """Keys that span the layer, or all but a direction of this size, leave no edit that keeps the answers."""
+    rng = np.random.default_rng(0)
+    net, old = layer(20, 4), rng.standard_normal((200, 20))
+    old[:, -1] *= gap
+    editor = rm.deep.Editor(net, "0", "hard")
+    editor.absorb([tensor(old)])
+    key, before = old[:1] + 1e-10 * rng.standard_normal((1, 20)), weights(net)
+    try:
+        editor.edit(key, 5 + rng.standard_normal((1, 4)), "a", weight)
+    except rm.InputError as problem:
+        assert "preserved exactly" in str(problem) and (weights(net) == before).all()
+    assert np.abs(old @ weights(net) - old @ before).max() <= 1e-9 * np.abs(old @ before).max() * len(old)
+
+
 def test_low_rank_keys_approach_all_keys_and_say_what_they_keep():
     rng = np.random.default_rng(1)
     K0, K, V = keys(rng, 200, 20, 1e4), keys(rng, 2, 20, 1e4), rng.standard_normal((2, 3))

@@ -28,6 +28,7 @@ from remanence.errors import InputError
 from remanence.validation import check_count, check_number
 
 LEAST_RIDGE = 1e-6  # of the mean square of a preserved key, where no ridge is given
+HARD = 1e-9  # by how much, relative to them, edits may move answers that are preserved exactly
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,9 +254,15 @@ class Editor:
 
     def _apply(self, edits: dict[str, Edit]) -> None:
         """Put these edits in force, and no others."""
-        W = self._start + self._change(edits)
+        D = self._change(edits)
+        W = self._start + D
         if not np.isfinite(W).all():
             raise InputError("these edits overflow; use smaller values, or more absorbed keys")
+        if self.preserve == "hard" and self.energy == 1 and not (moved := self._moved(D)) <= HARD:
+            raise InputError(
+                f"these edits ask for a change along keys that are preserved exactly: it would move the answers to "
+                f'them by {moved:.1g} of their size; use a wider layer, an energy below 1, or preserve="soft"'
+            )
         self.layer.write(W)
         self._edits, self._written = edits, to_float64(self.layer.parameter)
         self._whitened = {name: pair for name, pair in self._whitened.items() if name in edits}

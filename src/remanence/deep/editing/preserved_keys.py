@@ -18,6 +18,8 @@ from remanence.errors import InputError
 from remanence.memory import root as roots
 from remanence.memory.truncated_svd import Spectrum, no_spectrum
 
+ROUNDING = 64 * np.finfo(np.float64).eps  # of a key, below which a part of it is rounding
+
 
 class KeyCoordinates(Protocol):
     """Coordinates (K1) or (K2)."""
@@ -43,8 +45,30 @@ class TriangularCoordinates:
 
 
 @dataclass(frozen=True, slots=True)
+class ProjectedCoordinates:
+    """base (I − U Uᵀ); what rounding leaves of a key within U counts as nothing."""
+
+    directions: Array  # (d, r) U
+    base: float
+
+    def whiten(self, K: Array) -> Array:
+        left = self._projected(K)
+        lost = np.linalg.norm(left, axis=1) <= ROUNDING * len(self.directions) ** 0.5 * np.linalg.norm(K, axis=1)
+        return np.asarray(self.base * np.where(lost[:, None], 0.0, left))
+
+    def unwhiten(self, E: Array) -> Array:
+        return np.asarray(self.base * self._projected(E.T).T)
+
+    def _projected(self, rows: Array) -> Array:
+        U = self.directions
+        for _ in range(2):  # the second time takes out what rounding has left in the first
+            rows = rows - (rows @ U) @ U.T
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
 class SpectralCoordinates:
-    """M^-½ = base (I − V Vᵀ) + V diag(scales) Vᵀ; a projection where the scales are zero."""
+    """M^-½ = base (I − V Vᵀ) + V diag(scales) Vᵀ."""
 
     directions: Array  # (d, r) V
     scales: Array  # (r,)
@@ -137,7 +161,7 @@ class PreservedKeys:
             kept = int(np.sum(s > len(V) * np.finfo(float).eps * s[0]))
         else:
             kept = int(np.searchsorted(np.cumsum(s**2), energy * self.energy)) + 1
-        return SpectralCoordinates(V[:, :kept], np.zeros(min(kept, len(s))), 1 / np.sqrt(ridge))
+        return ProjectedCoordinates(V[:, :kept], 1 / np.sqrt(ridge))
 
 
 def _undetermined() -> InputError:
