@@ -47,6 +47,19 @@ def test_they_cover_what_they_say(kind):
     assert coverage(rm.ContinualRegressor(intervals=True), *stream(kind), 0.9, 5) == pytest.approx(0.9, abs=0.01)
 
 
+@pytest.mark.parametrize("kind", ["normal", "heavy", "curved"])
+@pytest.mark.parametrize("n", [50, 300, 2000])
+@pytest.mark.parametrize("method", [None, rm.RLS(forget=0.999)], ids=str)
+def test_they_cover_after_one_fit(kind, n, method):
+    """A single block gives errors, and none before them to rank them among."""
+    inside = []
+    for seed in range(8):
+        X, y = stream(kind, n + 500, seed=seed)
+        _, low, high = rm.ContinualRegressor(method).fit(X[:n], y[:n]).predict(X[n:], interval=0.9)
+        inside.append(((low <= y[n:]) & (y[n:] <= high)).mean())
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.05)
+
+
 @pytest.mark.parametrize("kind", ["normal", "curved"])
 @pytest.mark.parametrize("block", [1, 50])
 def test_as_it_comes_a_part_of_the_rows_is_measured_and_the_share_holds(kind, block):
@@ -207,10 +220,10 @@ def test_the_radius_is_the_recursion_of_the_paper(seed, n, level):
     sizes, ranks = [], []
     fraction, exponent = np.frexp(np.abs(errors[:, 0]))
     for cut in np.array_split(np.ldexp(np.round(fraction * 1024) / 1024, exponent), max(1, n // 7)):
-        ranks += [sum(s < e for s in sizes) / (len(sizes) + 1) if sizes else 0.5 for e in cut]
+        ranks += [sum(s < e for s in sizes) / (len(sizes) + 1) if sizes else None for e in cut]
         sizes, ranks = (sizes + list(cut))[-WINDOW:], ranks[-WINDOW:]
     alpha = 1 - level
-    for rank in ranks:
+    for rank in (rank for rank in ranks if rank is not None):
         alpha += STEP * (1 - level - (rank >= 1 - alpha))
     k = len(sizes)
     if np.ceil((k + 1) * level) > k:

@@ -6,7 +6,8 @@
 (C1) covers a share 1 − α of new rows if they are like the last k. (C2) makes up for rows that are not: after a miss the
 intervals grow, after a hit they shrink, so that the share of misses stays near α under any drift. The ranks uₜ are kept
 beside the errors, and (C2) is run over them when an interval is asked for: so every level α has its own αₜ and none has
-to be known beforehand. What is kept are 2k numbers per output, no rows.
+to be known beforehand. The first errors have none before them to be ranked among, so (C2) starts after them. What is
+kept are 2k numbers per output, no rows.
 
 References
 ----------
@@ -24,6 +25,7 @@ WINDOW = 500  # k, the number of errors kept per output
 STEP = 0.02  # γ
 DIGITS = 1024.0  # errors are rounded to one part in so many
 SAMPLE = 250  # rows of a block that are measured, evenly spaced
+UNRANKED = -1.0  # in place of u for errors with none before them
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class PastErrors:
         new = np.ldexp(np.round(fraction * DIGITS) / DIGITS, exponent)
         known = len(self.sizes)
         if not known:
-            ranks = np.full(new.shape, 0.5)
+            ranks = np.full(new.shape, UNRANKED)
         elif len(new) <= 4:
             ranks = np.array([(self.sizes < row).sum(axis=0) for row in new]) / (known + 1.0)
         else:
@@ -79,6 +81,8 @@ class PastErrors:
 def _adapted(ranks: list[float], alpha: float) -> float:
     adapted = alpha
     for rank in ranks:
+        if rank == UNRANKED:
+            continue
         adapted += STEP * (alpha - (rank >= 1 - adapted))  # (C2)
     return adapted
 
