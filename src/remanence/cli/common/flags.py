@@ -17,7 +17,7 @@ FLAGS = {
     "label": "--label NAME",
     "ledger": "--ledger rows",
     "method": "--method",
-    "missing": "--missing",
+    "missing": "--missing indicator",
     "overwrite": "--force",
     "out": "--out FILE",
     "readout": "--readout",

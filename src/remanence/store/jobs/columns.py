@@ -208,8 +208,9 @@ def missing_entries(missing: int, count: int, name: str, first: int) -> InputErr
     """The error for rows with missing entries that are not to be dropped."""
     return InputError(
         f"expected numbers everywhere, but {missing} of {count} rows of {name} have missing or infinite "
-        f"entries, the first in row {first + 1}; drop those rows, or fill them in",
-        arguments=("drop",),
+        f"entries, the first in row {first + 1}; drop those rows, fill them in, or let a new model learn a gap in a "
+        "feature as 0 with an indicator column",
+        arguments=("drop", "missing"),
     )
 
 
