@@ -24,6 +24,8 @@ PUBLISHED = {
     "estimators.Replay",
     "estimators.ConvFeatures",
     "estimators.PeriodicFeatures",
+    "estimators.GROUSE",
+    "estimators.PETRELS",
     "estimators.StreamingSVD",
     "evaluation.ErrorMatrix",
     "evaluation.prequential",

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from remanence.certificates import certify
     from remanence.errors import FileError, InputError, MissingDependency, NumericalError
     from remanence.estimators import (
+        GROUSE,
+        PETRELS,
         ContinualClassifier,
         ContinualRegressor,
         ConvFeatures,
@@ -77,6 +79,8 @@ _HOMES = {
     "TableFeatures": "tables",
     "Replay": "estimators",
     "StreamingSVD": "estimators",
+    "PETRELS": "estimators",
+    "GROUSE": "estimators",
     "PeriodicFeatures": "estimators",
     "NearestMean": "estimators",
     "Joint": "estimators",
@@ -111,9 +115,11 @@ _MODULES = {
 
 __all__ = [
     "APA",
+    "GROUSE",
     "ICL",
     "LMS",
     "OGD",
+    "PETRELS",
     "RLS",
     "BlockLMS",
     "ContinualClassifier",

@@ -36,6 +36,8 @@ DAMAGES = {
     "switching_models_are_found": lambda data: data | {"Y": data["Y"] + 1e-6 * np.sign(data["X"][:, :1])},
     "switching_samples_are_told_apart": lambda data: data | {"method": rm.Switching(modes=1)},
     "streaming_svd_is_the_svd_of_all_rows": lambda data: data | {"method": rm.StreamingSVD(rank=1)},
+    "petrels_solves_least_squares_per_column": lambda data: data | {"method": rm.PETRELS(2, 0.95, 0.1 + 1e-6)},
+    "grouse_moves_along_a_geodesic": lambda data: data | {"method": rm.GROUSE(2, 0.7 + 1e-6)},
     "dictionary_of_tasks_is_ridge_regression": given(method=rm.TaskDictionary(3, 0.05, 0.1 + 1e-6)),
     "old_tasks_of_a_dictionary_may_get_more_rows": lambda data: data | {"method": Forgetful(3, 0.05, 0.1)},
     "units_added_one_by_one_equal_a_refit": given(add=lambda root, X, Y, h, ridge: with_column(root, X, Y, h, 0.0)),

@@ -15,6 +15,12 @@ def data(seed=0, n=12, d=3, c=2):
     return rng.standard_normal((n, d)), rng.standard_normal((n, c))
 
 
+def with_gaps(X):
+    X = X.copy()
+    X[::3, 0] = X[1::4, 1] = np.nan
+    return X
+
+
 def taught(method, ask=True):
     X, Y = data()
     state = method.update(method.init(3, 2), X[:8], Y[:8])
@@ -142,6 +148,8 @@ LISTED = {
     "NearestMean": lambda: baseline(rm.NearestMean()),
     "Joint": lambda: baseline(rm.Joint()),
     "StreamingSVD": lambda: rm.StreamingSVD(rank=2).partial_fit(data(0, 20)[0]),
+    "PETRELS": lambda: rm.PETRELS(rank=2).partial_fit(with_gaps(data(0, 20)[0])),
+    "GROUSE": lambda: rm.GROUSE(rank=2).partial_fit(with_gaps(data(0, 20)[0])),
     "model": lambda: gaussian(),
     "model, steps": lambda: gaussian("steps"),
     "model, lists": lambda: gaussian("lists"),
@@ -241,7 +249,7 @@ def use(learner):
             _finite(learner.transform(table_for(learner)))
         else:
             learner.fit(encoder()[1])
-    elif name == "StreamingSVD":
+    elif name in ("StreamingSVD", "PETRELS", "GROUSE"):
         X, _ = data(3, 4, vars(learner).get("n_features_in_", 3))
         _finite(learner.partial_fit(X).inverse_transform(learner.transform(X)))
     elif hasattr(learner, "partial_fit"):

@@ -50,6 +50,7 @@ PACKAGES = {
     "kernel_methods": "further",
     "switching": "further",
     "streaming_svd": "further",
+    "subspace_tracking": "further",
     "signals": "further",
     "task_dictionary": "further",
     "replay_guards": "networks",

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from remanence.estimators.baselines import Finetune, Joint, NearestMean, Replay
     from remanence.estimators.classifier import ContinualClassifier
+    from remanence.estimators.decomposition.grouse import GROUSE
     from remanence.estimators.decomposition.periodic_features import PeriodicFeatures
+    from remanence.estimators.decomposition.petrels import PETRELS
     from remanence.estimators.decomposition.streaming_svd import StreamingSVD
     from remanence.estimators.images.conv_features import ConvFeatures
     from remanence.estimators.random_features import RandomFeatures
     from remanence.estimators.regressor import ContinualRegressor
 
 __all__ = [
+    "GROUSE",
+    "PETRELS",
     "ContinualClassifier",
     "ContinualRegressor",
     "ConvFeatures",
@@ -37,6 +41,8 @@ _HOMES = {
     "NearestMean": "baselines",
     "RandomFeatures": "random_features",
     "Replay": "baselines",
+    "GROUSE": "decomposition.grouse",
+    "PETRELS": "decomposition.petrels",
     "StreamingSVD": "decomposition.streaming_svd",
     "PeriodicFeatures": "decomposition.periodic_features",
 }

@@ -57,6 +57,8 @@ MODULES = {  # class: the module that defines it; a new method gets one line her
 }
 TRANSFORMERS = {  # what learns rows without targets; loads scikit-learn
     "StreamingSVD": "remanence.estimators.decomposition.streaming_svd",
+    "PETRELS": "remanence.estimators.decomposition.petrels",
+    "GROUSE": "remanence.estimators.decomposition.grouse",
 }
 
 

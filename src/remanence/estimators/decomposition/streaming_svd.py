@@ -10,25 +10,23 @@ not formed. Where nothing is cut, it is the decomposition of all rows at once.
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.estimators.input_checks import as_input_error, check_container
-from remanence.estimators.one_value import OneValue
+from remanence.estimators.decomposition.subspace_learner import SubspaceLearner, coordinates
 from remanence.estimators.settings import check_bool
 from remanence.validation import check_count, check_number, check_result, quiet
 
 ROUNDS = 10  # of filling the gaps of a block and decomposing it
 
 
-class StreamingSVD(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[misc]
+class StreamingSVD(SubspaceLearner):
     """Truncated SVD or principal components of rows that keep arriving.
 
     Like IncrementalPCA of scikit-learn, and blocks may have any number of rows, old ones may fade, two decompositions
-    may be merged, and NaN is a missing entry. `components_` (r, d), `singular_values_` (r,), `mean_` (d,) and
-    `n_seen_`, the weight of all rows, are what was learned.
+    may be merged, and NaN is a missing entry; `PETRELS` takes more of them. `components_` (r, d), `singular_values_`
+    (r,), `mean_` (d,) and `n_seen_`, the weight of all rows, are what was learned.
 
     Parameters
     ----------
@@ -57,8 +55,7 @@ class StreamingSVD(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[m
     Ross, Lim, Lin and Yang (2008), "Incremental learning for robust visual tracking", IJCV: the row of the means.
     """
 
-    linear = False
-    task_per_update = False
+    prefix = "svd"
     summary = "the strongest directions of all rows, with their mean; merges, forgets, takes gaps"
     cost = "4dr per row of a block"
     memory = "dr + d"
@@ -68,31 +65,17 @@ class StreamingSVD(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[m
         self.forget = forget
         self.center = center
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn these rows and nothing from before."""
-        return self._hand_over(self._blank()._learn(X, reset=True))
-
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn further rows; NaN is a missing entry."""
-        return self._hand_over(self._draft()._learn(X, reset="components_" not in vars(self)))
-
     def transform(self, X: Any) -> Array:
         """The coordinates (n, r) of the rows along `components_`; entries that are NaN are left out."""
         check_is_fitted(self, "components_")
         held = self._draft()
-        X = held._checked(X, reset=False)
-        gaps = np.isnan(X)
-        if not gaps.any():
-            return np.asarray((X - held.mean_) @ held.components_.T)
-        return np.array([_coordinates(x - held.mean_, held.components_, ~gap) for x, gap in zip(X, gaps, strict=True)])
+        return held._along(X, held.mean_)
 
     def inverse_transform(self, T: Any) -> Array:
         """The rows (n, d) that have these coordinates."""
         check_is_fitted(self, "components_")
-        T = np.asarray(T, float)
-        if T.ndim != 2 or T.shape[1] != len(self.components_):
-            raise InputError(f"expected coordinates of shape (rows, {len(self.components_)}), got {T.shape}")
-        return np.asarray(T @ self.components_ + self.mean_)
+        held = self._draft()
+        return held._rows_at(T, held.mean_)
 
     @quiet
     def merge(self, other: "StreamingSVD") -> Self:
@@ -123,17 +106,12 @@ class StreamingSVD(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[m
 
     # Helpers
 
-    def _checked(self, X: Any, reset: bool) -> Array:
-        check_container(X)
-        found = as_input_error(validate_data, self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
-        if reset and np.isnan(found).all(axis=0).any():
-            raise InputError("expected an entry in every column of the first rows, got a column of NaN alone")
-        return np.asarray(found)
-
     @quiet
     def _learn(self, X: Any, reset: bool) -> Self:
         self.check_settings()
         X = self._checked(X, reset)
+        if reset and np.isnan(X).all(axis=0).any():
+            raise InputError("expected an entry in every column of the first rows, got a column of NaN alone")
         if reset:
             self.components_, self.singular_values_ = np.zeros((0, X.shape[1])), np.zeros(0)
             self.mean_, self.n_seen_, self.energy_ = np.zeros(X.shape[1]), 0.0, 0.0
@@ -149,7 +127,7 @@ class StreamingSVD(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[m
     def _filled(self, X: Array, gaps: Array) -> Array:
         """The rows with their gaps filled from what was learned (V2)."""
         V, mean = self.components_, self.mean_
-        guess = [mean + _coordinates(x - mean, V, ~gap) @ V for x, gap in zip(X, gaps, strict=True)]
+        guess = [mean + coordinates(x - mean, V, ~gap) @ V for x, gap in zip(X, gaps, strict=True)]
         return np.where(gaps, np.array(guess), X)
 
     def _with_rows(self, X: Array) -> Self:
@@ -177,16 +155,6 @@ class StreamingSVD(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[m
         check_result(self.components_, self.singular_values_, self.mean_)
         return self
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
-    def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """The names svd0, svd1, …"""
-        check_is_fitted(self, "components_")
-        return np.array([f"svd{i}" for i in range(len(self.components_))], dtype=object)
-
 
 def _leading(rows: Array) -> tuple[Array, Array]:
     """Singular values and right singular vectors (r, d): of a triangle first, which is never larger than d or n."""
@@ -197,10 +165,3 @@ def _leading(rows: Array) -> tuple[Array, Array]:
     Q, R = np.linalg.qr(rows.T)
     _, s, W = np.linalg.svd(R.T)
     return s, W @ Q.T
-
-
-def _coordinates(x: Array, V: Array, there: Array) -> Array:
-    """The coordinates of a row along V (r, d), of the entries that are there; the smallest ones (V2)."""
-    if there.all():
-        return np.asarray(V @ x)
-    return np.asarray(np.linalg.lstsq(V[:, there].T, x[there], rcond=1e-9)[0])

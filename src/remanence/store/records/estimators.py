@@ -158,6 +158,28 @@ def _svd_check(parts: PartValues, lengths: Lengths) -> str:
     return ""
 
 
+def _petrels_check(parts: PartValues, lengths: Lengths) -> str:
+    if "loadings_" not in parts:
+        return ""
+    owner, diagonal = parts["owner_"], np.diagonal(parts["roots_"], axis1=1, axis2=2)
+    if lengths["n"] != parts["n_features_in_"] or not 1 <= lengths["r"] <= lengths["n"] or lengths["r"] != lengths["q"]:
+        return f"expected loadings of {parts['n_features_in_']} features and square roots of their rank"
+    if owner.dtype.kind not in "iu" or owner.min() < 0 or owner.max() >= lengths["g"]:
+        return f"expected a root below {lengths['g']} for every feature"
+    if np.tril(parts["roots_"], -1).any() or not diagonal.all() or not parts["n_seen_"] > 0:
+        return "expected triangular roots that can be solved, and a weight of rows above 0"
+    return ""
+
+
+def _grouse_check(parts: PartValues, lengths: Lengths) -> str:
+    if "components_" not in parts:
+        return ""
+    V = parts["components_"]
+    if lengths["n"] != parts["n_features_in_"] or not 1 <= lengths["r"] <= lengths["n"]:
+        return f"expected directions of {parts['n_features_in_']} features"
+    return "" if np.abs(V @ V.T - np.eye(len(V))).max() < 1e-6 else "expected orthonormal directions"
+
+
 def _baseline_check(more: Check = no_check) -> Check:
     """Check that the number of columns is that of the weights, and further conditions."""
 
@@ -347,6 +369,32 @@ ESTIMATOR_RECORDS = {
         },
         optional=NAMES,
         check=_svd_check,
+        is_root=True,
+    ),
+    "PETRELS": Record(
+        f"{ESTIMATORS}.decomposition.petrels",
+        {"rank": "setting", "forget": "setting", "ridge": "setting", "seed": "count"},
+        to_parts=_to_parts,
+        from_parts=_svd_from_parts,
+        learned={
+            "loadings_": "n r float64 squarable",
+            "roots_": "g r q float64 squarable",
+            "owner_": "n any",
+            "n_seen_": "number",
+            "n_features_in_": "count 1",
+        },
+        optional=NAMES,
+        check=_petrels_check,
+        is_root=True,
+    ),
+    "GROUSE": Record(
+        f"{ESTIMATORS}.decomposition.grouse",
+        {"rank": "setting", "step": "setting", "seed": "count"},
+        to_parts=_to_parts,
+        from_parts=_svd_from_parts,
+        learned={"components_": "r n float64 unit", "n_features_in_": "count 1"},
+        optional=NAMES,
+        check=_grouse_check,
         is_root=True,
     ),
     "Finetune": Record(

@@ -1,0 +1,1 @@
+"""Roots of columns that have not all met the same rows."""
