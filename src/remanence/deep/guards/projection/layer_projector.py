@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from remanence.deep.guards.projection.protected_directions import ProtectedDirections
+from remanence.deep.guards.projection.thin_products import subtract_product, times
 from remanence.deep.nn.layers import WeightMatrix
 
 
@@ -39,7 +40,6 @@ class LayerProjector:
         self.originals = matrix.weight_parameters  # one, unless the weight is parametrized
         self.inputs, dtype = matrix.weight.shape[2], matrix.weight.dtype
         self.dtype = dtype if dtype.itemsize >= 4 else torch.float32
-        self.product = Tensor.addmm_ if matrix.groups == 1 else Tensor.baddbmm_
         self.basis = self._working(directions.basis[:, : self.inputs]).contiguous()  # (in, r)
         self.on_one = self._working(directions.basis[:, self.inputs :])  # (1, r), of the constant input
         # a soft projector shortens steps from the current weights; only a hard one keeps the recorded outputs
@@ -109,29 +109,25 @@ class LayerProjector:
             if not direct:
                 self._write(self.matrix, correction, W, b)
             return
-        D = self.outputs.clone() if b is None else torch.addcmul(self.outputs, b, self.on_one, value=-1)
-        self.product(D, W, self.basis, beta=-1)  # (K2)
+        D = times(W, self.basis).sub_(self.outputs)  # (K2)
+        if b is not None:
+            D.addcmul_(b, self.on_one)
         if correction.left is not None:
             self.outputs += D * correction.left if correction.left.shape[-2] == 1 else D @ correction.left
         if correction.weight is not None:
-            self.product(W, D, correction.weight, alpha=-1)  # (K3)
+            subtract_product(W, D, correction.weight)  # (K3)
         if correction.bias is not None and b is not None:
-            self.product(b, D, correction.bias, alpha=-1)
+            subtract_product(b, D, correction.bias)
         if not direct:
             self._write(self.matrix, correction, W, b)
 
     def _project_by_complement(self, W: Tensor, b: Tensor | None) -> None:
         """Keep only what the step changed in free directions, starting from the fixed part (J1)."""
-        E = W @ self.free
+        E = times(W, self.free)
         if b is not None:
             E.addcmul_(b, self.free_on_one)
             b.copy_(torch.addmm(self.fixed_bias, E, self.free_on_one.mT))
-        if E.shape[1]:
-            torch.addmm(self.fixed, E, self.free.mT, out=W) if W.is_contiguous() else W.copy_(
-                torch.addmm(self.fixed, E, self.free.mT)
-            )
-        else:
-            W.copy_(self.fixed)
+        W.copy_(times(E, self.free.mT).add_(self.fixed) if E.shape[1] else self.fixed)
 
     def project_gradient(self) -> None:
         """Remove the forbidden part from the gradients; those of a parametrization are left as they are."""
