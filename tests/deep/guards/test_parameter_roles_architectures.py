@@ -307,7 +307,7 @@ def test_unprotected_parameters_are_named_in_an_error(kind, make):
 
 
 def test_the_page_lists_every_architecture():
-    page = (Path(__file__).parents[3] / "docs" / "guarded-models.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "guarded-models.md").read_text().split("\n## ")[0]
     listed = dict(re.findall(r"^\| (.+) \| (exact|refused) \|$", page, re.MULTILINE))
     stock = [kind for kind in listed if "LlamaForCausalLM" in kind or "LoRA" in kind]  # test_transformers.py
     tied = ["an embedding tied to the head"]

@@ -42,22 +42,39 @@ def test_two_processes_end_with_one_memory_and_keep_the_outputs_of_both_shares(t
     assert first["guard"]["tasks"] == 4 and first["guard"]["layers"]["first"]["rows"] == 3 * 3 + 2
     for result in (first, second):
         assert len(result["moved"]) == 9 and max(result["moved"]) < 1e-12
+    for error in (*first["sharded"], *second["sharded"]):
+        assert "sharded over processes (fully_shard)" in error and "DistributedDataParallel" in error
+    assert len(first["sharded"]) == len(second["sharded"]) == 2, "a guard from before, and one made afterwards"
     for bad, (hurt, other) in enumerate(((first, second), (second, first))):
         assert "IndexError" in hurt["refused"][bad]
         assert other["refused"][bad].startswith("InputError: another process failed to absorb its batches")
 
 
-def test_sharded_parameters_raise_an_error(tmp_path):
-    """FSDP2 gives every process a part of each weight, which a guard cannot use."""
+@pytest.fixture
+def alone(tmp_path):
+    """A process group of one."""
     import torch.distributed as dist
+
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def test_sharded_parameters_raise_an_error(alone):
+    """FSDP2 gives every process a part of each weight, which a guard cannot use."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
-    try:
-        net = torch.nn.Sequential(torch.nn.Linear(4, 4))
-        fully_shard(net, mesh=init_device_mesh("cpu", (1,)))
-        with pytest.raises(rm.InputError, match=r"0\.weight sharded over processes.*DistributedDataParallel"):
-            rm.deep.GradientProjection(net)
-    finally:
-        dist.destroy_process_group()
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4))
+    fully_shard(net, mesh=init_device_mesh("cpu", (1,)))
+    with pytest.raises(rm.InputError, match=r"0\.weight sharded over processes.*DistributedDataParallel"):
+        rm.deep.GradientProjection(net)
+
+
+def test_flattened_parameters_raise_an_error(alone):
+    """FSDP1 replaces the weights by one vector."""
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    net = FullyShardedDataParallel(torch.nn.Sequential(torch.nn.Linear(4, 4)), device_id=torch.device("cpu"))
+    with pytest.raises(rm.InputError, match=r"FullyShardedDataParallel.*DistributedDataParallel"):
+        rm.deep.GradientProjection(net)

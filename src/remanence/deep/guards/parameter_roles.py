@@ -60,6 +60,7 @@ def assign_roles(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[st
     """Sort the parameters of a model by rule; raise InputError if no rule covers one."""
     frozen, free = check_patterns(model, frozen, "frozen"), check_patterns(model, free, "free")
     named = dict(model.named_parameters(remove_duplicate=False))
+    _check_wrappers(model)
     _check_parameters(named)
     pinned = {id(p) for n, p in named.items() if matches(n, frozen)}
     unprotected = {id(p) for n, p in named.items() if matches(n, free)} - pinned
@@ -162,6 +163,14 @@ def _reason(model: nn.Module, names: list[str]) -> str:
             "weight_norm does; try torch.nn.utils.parametrize.remove_parametrizations)"
         )
     return ""
+
+
+def _check_wrappers(model: nn.Module) -> None:
+    if any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules()):
+        raise InputError(
+            "expected a model with its own parameters, got FullyShardedDataParallel, which flattens them into one and "
+            "splits that over processes; train with DistributedDataParallel instead"
+        )
 
 
 def _check_parameters(named: dict[str, nn.Parameter]) -> None:
