@@ -1,0 +1,112 @@
+"""New intents for a sentence encoder: the card on made-up texts and a tiny random BERT, and what its figures are."""
+
+import numpy as np
+import pytest
+import torch
+from experiments.guarded_minilm import Result, Size, _figures, fisher_information, megabytes
+from experiments.intents import Counts, IntentNet, Part, halves
+
+from experiments import guarded_minilm, intents, texts
+
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("peft")
+
+WORDS = 40
+
+
+def made_up(_):
+    """Texts of two words of their intent (of six) and a common one."""
+    rng = np.random.default_rng(0)
+    split = []
+    for rows in (60, 24):
+        y = np.arange(rows) % 6
+        split += [[f"{2 + 2 * k} {3 + 2 * k} {rng.integers(20, 30)}"[: rng.integers(5, 9)] for k in y], y.astype(str)]
+    return tuple(split)
+
+
+def tokenize(rows):
+    return [[1, *(int(word) for word in row.split())] for row in rows]
+
+
+def tiny():
+    config = transformers.BertConfig(
+        vocab_size=WORDS, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24
+    )
+    torch.manual_seed(0)
+    return transformers.BertModel(config, add_pooling_layer=False), 16, tokenize
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(texts, "banking77", made_up)
+    monkeypatch.setattr(intents, "encoder", tiny)
+
+
+def test_halves_share_no_intent_and_no_text_is_in_two_parts():
+    first, second = halves(None, tokenize, Counts(6, 3, 2), seed=0)
+    assert set(first.train.y) == {0, 1, 2} and set(second.test.y) == {3, 4, 5}
+    for half in (first, second):
+        assert [len(part) for part in (half.train, half.aside, half.test)] == [18, 9, 6]
+        assert np.bincount(half.aside.y)[half.aside.y].tolist() == [3] * 9
+
+
+def test_batches_pad_to_their_longest_text_and_hold_every_text_once():
+    part = Part([[1, 2], [3], [4, 5, 6], [7], [8, 9]], np.arange(5))
+    for generator in (None, np.random.default_rng(0)):
+        seen = [
+            (ids[mask > 0].tolist(), int(k))
+            for b, y in part.batches(2, generator)
+            for ids, mask, k in zip(b["input_ids"], b["attention_mask"], y, strict=True)
+        ]
+        assert sorted(seen, key=lambda pair: pair[1]) == list(zip(part.tokens, range(5), strict=True))
+    assert part.few(1).tokens == part.tokens
+
+
+def test_padding_does_not_change_an_answer():
+    body, width, _ = tiny()
+    net = IntentNet(body, width, 6).eval()
+    alone, padded = Part([[1, 2, 3]], np.zeros(1, int)), Part([[1, 2, 3], [1, 4, 5, 6, 7]], np.zeros(2, int))
+    (one, _), (two, _) = (guarded_minilm.logits(net, part) for part in (alone, padded))
+    np.testing.assert_allclose(one[0], two[0], atol=1e-6)
+
+
+def test_figures_by_hand():
+    before = np.array([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0]])
+    after = np.array([[2.0, 1.0, 0.5], [0.0, 3.0, 4.0]])
+    result = Result(after, np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
+    found = _figures(result, before, np.array([0, 1]), np.array([2, 2]))
+    assert found == (0.5, 0.5, 0.5, 3.0, pytest.approx(3.5 / 6), 0.5)
+    assert megabytes({"a": torch.zeros(1000), "b": [torch.zeros(500, dtype=torch.float64)]}) == pytest.approx(0.008)
+
+
+def test_fisher_information_of_a_softmax_layer():
+    """A linear softmax has the Fisher information mean over x of x² p (1 − p); the labels are drawn, so roughly."""
+
+    class Readout(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = torch.nn.Linear(1, 2, bias=False)
+
+        def forward(self, input_ids, attention_mask):
+            return self.head(input_ids[:, :1].float())
+
+    net = Readout()
+    net.head.weight.data[:] = torch.tensor([[0.3], [-0.2]])
+    p = 1 / (1 + np.exp(-0.5 * np.array([1.0, 2.0])))
+    expected = np.mean(np.array([1.0, 4.0]) * p * (1 - p))
+    found = fisher_information(net, Part([[1], [2]] * 1000, np.zeros(2000, int)))["head.weight"]
+    np.testing.assert_allclose(found.numpy(), expected, rtol=0.1)
+
+
+def test_minilm_card(monkeypatch, tmp_path):
+    monkeypatch.setattr(guarded_minilm, "QUICK", Size(Counts(6, 3, 2), (2, 1), 3, 4))
+    for name in ("ENERGIES", "DAMPINGS", "ALPHAS", "STRENGTHS"):
+        monkeypatch.setattr(guarded_minilm, name, getattr(guarded_minilm, name)[:2])
+    card = guarded_minilm.make(True, tmp_path)
+    compared, choices = card.tables
+    assert len(compared.rows) == 12 and all(len(row) == len(compared.columns) for row in compared.rows)
+    chosen = {row[0]: row[1] for row in compared.rows if row[1]}
+    last = {row[0]: row[1] for row in choices.rows}
+    assert {name: setting.split()[1] for name, setting in chosen.items()} == last
+    card.write(tmp_path, "command", 1.0)
+    assert (tmp_path / "guarded_minilm.svg").is_file()
