@@ -31,7 +31,7 @@ from remanence.arrays import Array
 
 SEED, BATCH, BUDGET, RANK = 0, 16, 0.02, 16
 RATE, HEAD_RATE, LORA_RATE = 2e-4, 3e-3, 2e-3
-ENERGIES, DAMPINGS, ALPHAS = (0.8, 0.9, 0.95, 0.99), (1_000.0, 100.0, 10.0, 1.0), (1.0, 10.0, 100.0)
+ENERGIES, DAMPINGS, ALPHAS = (0.7, 0.8, 0.9, 0.95), (1e4, 1e3, 100.0), (10.0, 30.0, 100.0)
 COLUMNS = (
     "method",
     "chosen",
@@ -44,7 +44,7 @@ COLUMNS = (
     "CPU of a step, plain 1",
     "MB kept",
 )
-STRENGTHS = (1e2, 1e3, 1e4, 1e5)  # λ of EWC
+STRENGTHS = (1e5, 1e6, 1e7)  # λ of EWC
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Size:
     replayed: int  # texts in all
 
 
-FULL = Size(Counts(24, 6, 15), (3, 2), 10, 300)
+FULL = Size(Counts(16, 6, 10), (3, 2), 10, 300)
 QUICK = Size(Counts(3, 1, 2), (1, 1), 2, 30)
 
 
@@ -183,14 +183,17 @@ class Trials:
         return float((found.argmax(1) == y).mean())
 
     def _loosest(self, name: str, candidates: Iterable[float], attempt: Callable[[float], Any]) -> Result:
-        """The first candidate whose run keeps the accuracy on texts kept aside within the budget, or the last."""
-        allowed, tried = (1 - BUDGET) * self._aside(self.net, self.first), []
+        """The first candidate that keeps the accuracy on texts kept aside within the budget, or the best of all."""
+        allowed, tried, best = (1 - BUDGET) * self._aside(self.net, self.first), [], None
         for value in candidates:
             net, step, kept = attempt(value)
             tried.append((value, self._aside(net, self.first), self._aside(net, self.second)))
+            if best is None or tried[-1][1] > best[0]:
+                best = (tried[-1][1], net, step, kept, f"{name} {value:g}")
             if tried[-1][1] >= allowed:
                 break
-        return self.asked(net, step, kept, f"{name} {value:g}", tried)
+        assert best is not None
+        return self.asked(*best[1:], tried)
 
 
 def trained(
@@ -274,7 +277,7 @@ def results(trials: Trials) -> dict[str, Result]:
         "GradientProjection": trials.guarded(deep.GradientProjection, ENERGIES),
         "OWM": trials.guarded(deep.OWM, DAMPINGS),
         "ScaledProjection": trials.guarded(deep.ScaledProjection, ALPHAS),
-        "LoRA, GradientProjection": trials.guarded_lora(ENERGIES[1:]),
+        "LoRA, GradientProjection": trials.guarded_lora(ENERGIES[1:3]),
         f"Replay of {trials.size.replayed} texts": trials.replay(),
         "EWC": trials.ewc(STRENGTHS),
         "Joint: both halves at once": trials.joint(),
@@ -349,16 +352,15 @@ def card(trials: Trials, found: dict[str, Result], quick: bool) -> Card:
             "Guards": f"{size.absorbed} training texts of every intent of the first half are absorbed, and not kept",
             "Kept": "what a method needs beside the weights of the network to learn more",
             "How they were chosen": f"guard.choose(budget={BUDGET:g}): the loosest candidate that loses at most "
-            f"{BUDGET:.0%} of the accuracy on the first half's texts kept aside; the same rule for EWC and guarded "
-            "LoRA; ContinualClassifier's ridge by evidence; rates are round numbers; nothing was chosen on test texts",
+            f"{BUDGET:.0%} of the accuracy on the first half's texts kept aside (the strictest if none does); the "
+            "same rule for EWC and guarded LoRA (the best if none does); ContinualClassifier's ridge by "
+            "evidence; rates are round numbers; nothing was chosen on test texts",
         },
         reference="joint training on both halves, from the same pre-trained weights, in the same loop",
         tables=[table, choices],
         claims=[] if quick else claims,
         scatter=Scatter(
-            "Accuracy on either half against the mean change of the first half's logits: plain training and LoRA "
-            "change them most and lose the first half, guards change them least and learn the second half nearly as "
-            "well",
+            "Accuracy on either half against the mean change of the first half's logits, one point per method",
             "mean change of the first half's logits",
             "accuracy, %",
             {

@@ -15,8 +15,12 @@ from experiments import data
 from experiments.card import Card, Claim, Table, run
 from experiments.networks import COLUMNS, accuracy, curves, line, seeded, set_aside, side_by_side
 
-ENERGIES = (0.9, 0.95, 0.97, 0.99)
-DAMPINGS = (30.0, 100.0, 300.0, 1_000.0)
+CANDIDATES = {
+    "GradientProjection": (0.6, 0.8, 0.9, 0.95),  # energies
+    "OWM": (100.0, 300.0, 1_000.0, 3_000.0),  # dampings
+    "ScaledProjection": (0.0, 1.0, 3.0, 10.0),  # alphas
+}
+SETTING = {"GradientProjection": "energy", "OWM": "damping", "ScaledProjection": "alpha"}
 
 
 @dataclass(frozen=True)
@@ -39,13 +43,13 @@ class Way:
     """A row of a table: a guard with its setting, and which rows it is asked."""
 
     name: str
-    setting: float = 1.0  # energy or damping
+    setting: float = 1.0  # energy, damping or alpha
     judged_by_test: bool = True
 
     def __str__(self) -> str:
-        if self.name == "GradientProjection":
-            return "GradientProjection, " + ("all directions" if self.setting == 1 else f"energy {self.setting:g}")
-        return f"OWM, damping {self.setting:g}" if self.name == "OWM" else self.name
+        if self == EXACT:
+            return "GradientProjection, all directions"
+        return f"{self.name}, {SETTING[self.name]} {self.setting:g}" if self.name in SETTING else self.name
 
 
 FINETUNING, EXACT, JOINT = Way("Finetuning"), Way("GradientProjection"), Way("Joint")
@@ -83,9 +87,12 @@ def _planes(rows: np.ndarray) -> np.ndarray:
 
 
 def guard_of(way: Way, model: nn.Module) -> rm.deep.Guard | None:
-    if way.name == "GradientProjection":
-        return rm.deep.GradientProjection(model, way.setting)
-    return rm.deep.OWM(model, way.setting) if way.name == "OWM" else None
+    guards = {
+        "GradientProjection": rm.deep.GradientProjection,
+        "OWM": rm.deep.OWM,
+        "ScaledProjection": rm.deep.ScaledProjection,
+    }
+    return guards[way.name](model, way.setting) if way.name in guards else None
 
 
 def fitted(size: Size, folder: Path, way: Way) -> rm.ErrorMatrix:
@@ -112,11 +119,10 @@ def make(quick: bool, folder: Path) -> Card:
     """CIFAR-10, five tasks of two classes: guarded convolutions beside finetuning and joint training."""
     size = QUICK if quick else FULL
     job = partial(fitted, size, folder)
-    trials = [Way("GradientProjection", energy, judged_by_test=False) for energy in ENERGIES[: size.settings]]
-    trials += [Way("OWM", damping, judged_by_test=False) for damping in DAMPINGS[: size.settings]]
+    trials = [Way(n, v, judged_by_test=False) for n, values in CANDIDATES.items() for v in values[: size.settings]]
     tried = side_by_side(job, trials, "CIFAR-10: choosing settings", size.processes)
-    strong, soft = (_best(tried, name) for name in ("GradientProjection", "OWM"))
-    ways = (FINETUNING, EXACT, strong, soft, JOINT)
+    chosen = [_best(tried, name) for name in CANDIDATES]
+    ways = (FINETUNING, EXACT, *chosen, JOINT)
     found = side_by_side(job, ways, "CIFAR-10", size.processes)
     claims = [
         Claim(
@@ -124,12 +130,14 @@ def make(quick: bool, folder: Path) -> Card:
             -rm.metrics.backward_transfer(found[EXACT]),
             0.01,
         ),
-        Claim(
-            "accuracy of finetuning beyond that of GradientProjection as chosen",
-            accuracy(found[FINETUNING]) - accuracy(found[strong]),
-            0.0,
+        *(
+            Claim(
+                f"accuracy of finetuning beyond that of {way.name} as chosen",
+                accuracy(found[FINETUNING]) - accuracy(found[way]),
+                0.0,
+            )
+            for way in chosen
         ),
-        Claim("accuracy of finetuning beyond that of OWM", accuracy(found[FINETUNING]) - accuracy(found[soft]), 0.0),
     ]
     return Card(
         name="task_incremental_cifar",
@@ -143,8 +151,8 @@ def make(quick: bool, folder: Path) -> Card:
             "Network": "three 3 × 3 convolutions of stride 2 (32, 64, 64), 1024-128, heads 128-2, biases, relu",
             "Training": f"Adam, rate 0.001, batches of 64, {size.epochs} epochs a task, weights and rows from seed 0",
             "Absorbed": f"{size.absorbed} images a task",
-            "How they were chosen": "energy and damping by the accuracy on a tenth of the training rows, kept aside "
-            "(last table); the rest are round numbers; nothing was chosen on test rows",
+            "How they were chosen": "energy, damping and alpha by the accuracy on a tenth of the training rows, kept "
+            "aside (last table); the rest are round numbers; nothing was chosen on test rows",
         },
         reference="joint training with all tasks' rows at hand, in the same loop",
         tables=[

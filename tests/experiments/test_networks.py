@@ -68,8 +68,9 @@ def test_curves_are_of_the_tasks_learned_so_far():
 def test_permuted_card(monkeypatch, tmp_path):
     monkeypatch.setattr(permuted_mnist, "QUICK", permuted_mnist.Size(2, 300, 1, 5, 1))
     monkeypatch.setattr(permuted_mnist, "OWM", ((100.0, 0.1),))
+    monkeypatch.setattr(permuted_mnist, "SGP", ((1.0, 0.1),))
     card = permuted_mnist.make(True, tmp_path)
-    assert [len(table.rows) for table in card.tables] == [6, 1] and card.holds
+    assert [len(table.rows) for table in card.tables] == [8, 2] and card.holds
     card.write(tmp_path, "command", 1.0)
 
 
@@ -94,8 +95,8 @@ def test_permuted_settings_are_chosen_by_accuracy_and_by_what_is_forgotten():
         slow: forgetting(0.06, 0.06, 0.3),
     }
     asked = permuted_mnist.chosen(tried)
-    assert [way.damping for way in asked] == [9.0, 5.0] and all(way.judged_by_test for way in asked)
-    assert permuted_mnist.chosen({wild: tried[wild]})[1].damping == 9.0  # nothing forgets so little
+    assert [way.setting for way in asked] == [9.0, 5.0] and all(way.judged_by_test for way in asked)
+    assert permuted_mnist.chosen({wild: tried[wild]})[1].setting == 9.0  # nothing forgets so little
 
 
 def test_disjoint_card_chooses_on_training_rows(monkeypatch, tmp_path):
@@ -155,10 +156,11 @@ def test_cifar_card(monkeypatch, tmp_path):
     monkeypatch.setattr(data, "cifar10", photographs)
     monkeypatch.setattr(task_incremental_cifar, "network", small_network)
     monkeypatch.setattr(task_incremental_cifar, "QUICK", task_incremental_cifar.Size(400, 1, 4, 1, 2))
-    monkeypatch.setattr(task_incremental_cifar, "ENERGIES", (0.5, 0.9))
-    monkeypatch.setattr(task_incremental_cifar, "DAMPINGS", (10.0,))
+    candidates = {"GradientProjection": (0.5, 0.9), "OWM": (10.0,), "ScaledProjection": (1.0,)}
+    monkeypatch.setattr(task_incremental_cifar, "CANDIDATES", candidates)
     card = task_incremental_cifar.make(True, tmp_path)
     names = [[row[0] for row in table.rows] for table in card.tables]
-    assert names[0][:2] == ["Finetuning", "GradientProjection, all directions"] and len(names[0]) == 5
+    assert names[0][:2] == ["Finetuning", "GradientProjection, all directions"] and len(names[0]) == 6
     assert names[0][2] in names[1] and names[0][3] == names[1][2] == "OWM, damping 10"
+    assert names[0][4] == names[1][3] == "ScaledProjection, alpha 1"
     assert all("published" not in table.columns for table in card.tables)
