@@ -14,6 +14,7 @@ PUBLISHED = {
     "Editor",
     "edit_layers",
     "find_value",
+    "find_values",
     "Constrained",
     "GEM",
     "GradientProjection",

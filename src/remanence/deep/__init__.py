@@ -14,7 +14,7 @@ except ImportError as error:
 
 from remanence.deep import integrations as integrations
 from remanence.deep.editing.editor import Editor
-from remanence.deep.editing.find_value import find_value
+from remanence.deep.editing.find_value import find_value, find_values
 from remanence.deep.editing.several_layers import edit_layers
 from remanence.deep.encoder import Encoder
 from remanence.deep.growing.growing import Growing, GrowthStep
@@ -61,6 +61,7 @@ __all__ = [
     "StreamFit",
     "edit_layers",
     "find_value",
+    "find_values",
     "fit_stream",
     "joint",
 ]

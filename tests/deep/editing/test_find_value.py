@@ -77,3 +77,23 @@ def test_bad_use_is_refused():
     for change in ({"layer": "9"}, {"position": 2}, {"target": 3}, {"target": lambda out: out}, {"steps": 0}):
         with pytest.raises(rm.InputError):
             rm.deep.find_value(**{"model": net, "layer": "0", "inputs": x, "position": (), "target": 0, **change})
+
+
+def test_facts_found_together_are_those_found_alone():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(5, 12), torch.nn.Tanh(), torch.nn.Linear(12, 4)).double()
+    x, facts, targets = torch.randn(4, 5).double(), torch.tensor([1, 0, 1, 0]), torch.tensor([2, 3, 2, 3])
+    together = rm.deep.find_values(net, "0", x, (), targets, facts, steps=20, rate=0.3, limit=0.8)
+    for fact, target in ((0, 3), (1, 2)):
+        alone = rm.deep.find_value(net, "0", x[facts == fact], (), target, steps=20, rate=0.3, limit=0.8)
+        torch.testing.assert_close(together.values[fact], alone.value, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(together.keys[fact], alone.key)
+        assert float(together.losses[fact]) == pytest.approx(alone.loss, rel=1e-5)
+    stream = torch.nn.Sequential(torch.nn.Linear(5, 5), torch.nn.Tanh(), torch.nn.Flatten(1), torch.nn.Linear(15, 3))
+    rows, places = torch.randn(2, 3, 5), torch.tensor([2, 0])
+    each = rm.deep.find_values(stream, "0", rows, places, torch.tensor([1, 2]), steps=5)
+    torch.testing.assert_close(each.keys, rows[torch.arange(2), places])
+    for change in ({"targets": [0.5, 1.0]}, {"targets": [1]}, {"targets": [1, 9]}, {"facts": [0, 2]}, {"positions": 7}):
+        with pytest.raises(rm.InputError):
+            use = {"inputs": rows, "positions": places, "targets": [1, 2], **change}
+            rm.deep.find_values(stream, "0", **use)

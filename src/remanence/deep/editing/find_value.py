@@ -1,23 +1,17 @@
 """The value that a layer should answer at one position, so that the whole model answers a target.
 
-    minimise over δ:  loss(model with h ← h + δ)  +  decay ‖δ‖² / ‖h‖²,     ‖δ‖ ≤ limit ‖h‖                (FV)
-
-h is the layer's output at the position. The weights of the model do not change.
+It is found by descent on that value (value_search.py). The weights of the model do not change.
 """
 
 from collections.abc import Callable
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from remanence.deep.editing.edited_layer import EditedLayer
-from remanence.deep.guards.checks.batches import call_model
-from remanence.deep.nn.eval_mode import full_precision
-from remanence.deep.nn.wrappers import unwrap
+from remanence.deep.editing.value_search import Descent, SearchedValues, mean_by_fact, search_values
 from remanence.errors import InputError
-from remanence.validation import check_count, check_number
+from remanence.validation import check_count
 
 
 class FoundValue(NamedTuple):
@@ -84,57 +78,83 @@ def find_value(
     ----------
     Meng et al. (2022), "Locating and editing factual associations in GPT".
     """
-    check_count(steps, "steps")
-    for value, name in ((rate, "rate"), (limit, "limit")):
-        check_number(value, name)
-    check_number(decay, "decay", closed=True)
-    model = unwrap(model)
-    module = EditedLayer(model, layer).module
     place = position if isinstance(position, tuple) else (position,)
-    loss_of = target if callable(target) else _predicts(target)
-    seen: dict[str, Tensor] = {}
-    with _frozen(model), full_precision(), torch.enable_grad():
-        change: Tensor | None = None
+    loss_of = _one_loss(target if callable(target) else _predicts(target))
+    descent = Descent(steps, rate, decay, limit)
+    keys, values, losses = search_values(
+        model, layer, inputs, place, lambda rows: torch.zeros(rows, dtype=torch.long), loss_of, descent
+    )
+    return FoundValue(keys[0], values[0], float(losses[0]))
 
-        def add(_: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
-            nonlocal change
-            index = (slice(None), *place)
-            try:
-                key, value = args[0][index].detach(), output[index].detach()
-            except IndexError:
-                raise InputError(f"expected a position within {tuple(output.shape[1:-1])}, got {place}") from None
-            if value.ndim != 2:
-                raise InputError(
-                    f"expected a position with {output.ndim - 2} indices, as the layer's output "
-                    f"{tuple(output.shape)} has axes between rows and features, got {place}"
-                )
-            seen["key"], seen["value"] = key, value
-            if change is None:
-                change = torch.zeros_like(value[0], requires_grad=True)
-            output = output.clone()
-            output[index] = output[index] + change
-            return output
 
-        hook = module.register_forward_hook(add)
-        try:
-            loss = _checked_loss(loss_of(call_model(model, inputs)))
-            if change is None:
-                raise InputError(f"the model did not call layer {layer!r} on these inputs")
-            size = float(seen["value"].norm(dim=1).mean()) or 1.0
-            optimizer = torch.optim.Adam([change], lr=rate * size / len(change) ** 0.5)
-            for _ in range(steps):
-                optimizer.zero_grad()
-                loss = _checked_loss(loss_of(call_model(model, inputs)))
-                torch.autograd.backward(loss + decay * change.square().sum() / size**2)
-                optimizer.step()
-                with torch.no_grad():
-                    if (length := float(change.norm())) > limit * size:
-                        change *= limit * size / length
-            with torch.no_grad():
-                loss = _checked_loss(loss_of(call_model(model, inputs)))
-        finally:
-            hook.remove()
-        return FoundValue(seen["key"].mean(dim=0), (seen["value"] + change.detach()).mean(dim=0), float(loss))
+def find_values(
+    model: nn.Module,
+    layer: str,
+    inputs: Any,
+    positions: Any,
+    targets: Any,
+    facts: Any = None,
+    *,
+    steps: int = 50,
+    rate: float = 0.1,
+    decay: float = 1e-3,
+    limit: float = 4.0,
+) -> SearchedValues:
+    """Find the values of many facts at once: `find_value` for each, in one descent.
+
+    Parameters
+    ----------
+    model, layer
+        As for `find_value`.
+    inputs : tensor, tuple or dict
+        One batch. A row whose target is what the model answers now keeps that answer while the fact is changed.
+    positions : int or tensor (rows,)
+        The place in the layer's output, of all rows or of each.
+    targets : tensor (rows,)
+        The class or token that the last position of each row should predict.
+    facts : tensor (rows,), optional
+        The fact 0, 1, … to which each row belongs. By default every row is a fact of its own.
+    steps, rate, decay, limit
+        As for `find_value`.
+
+    Returns
+    -------
+    SearchedValues
+        `keys` (facts, inputs), `values` (facts, outputs) and `losses` (facts,).
+
+    Examples
+    --------
+    >>> import torch
+    >>> import remanence as rm
+    >>> _ = torch.manual_seed(0)
+    >>> net = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 3))
+    >>> found = rm.deep.find_values(net, "0", torch.randn(2, 4), (), torch.tensor([2, 0]))
+    >>> found.values.shape
+    torch.Size([2, 16])
+
+    References
+    ----------
+    Meng et al. (2023), "Mass-editing memory in a transformer".
+    """
+    wanted = _whole(targets, "targets")
+    owner = torch.arange(len(wanted)) if facts is None else _whole(facts, "facts")
+    if len(owner) != len(wanted):
+        raise InputError(f"expected a fact for every target, got {len(owner)} facts and {len(wanted)} targets")
+    place = positions if isinstance(positions, tuple) else (positions,)
+    if any(isinstance(part, Tensor) and part.shape != wanted.shape for part in place):
+        raise InputError(f"expected one position, or one for each of {len(wanted)} rows")
+
+    def owners(rows: int) -> Tensor:
+        if rows != len(wanted):
+            raise InputError(f"expected a target for every row, got {rows} rows and {len(wanted)} targets")
+        return owner
+
+    def loss_of(output: Any) -> Tensor:
+        logits = _last_logits(output, int(wanted.max()))
+        each = nn.functional.cross_entropy(logits, wanted.to(logits.device), reduction="none")
+        return mean_by_fact(each[:, None], owner.to(logits.device))[:, 0]
+
+    return search_values(model, layer, inputs, place, owners, loss_of, Descent(steps, rate, decay, limit))
 
 
 def _predicts(target: Any) -> Callable[[Any], Tensor]:
@@ -142,37 +162,36 @@ def _predicts(target: Any) -> Callable[[Any], Tensor]:
     token = check_count(target, "target", low=0)
 
     def loss(output: Any) -> Tensor:
-        logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
-        if not isinstance(logits, Tensor):
-            raise InputError("expected a model that returns logits; otherwise pass as target a function of its output")
-        while logits.ndim > 2:
-            logits = logits[:, -1]
-        if token >= logits.shape[-1]:
-            raise InputError(f"expected a target below {logits.shape[-1]}, the number of outputs, got {token}")
+        logits = _last_logits(output, token)
         return nn.functional.cross_entropy(logits, torch.full((len(logits),), token, device=logits.device))
 
     return loss
 
 
-def _checked_loss(loss: Any) -> Tensor:
-    if not isinstance(loss, Tensor) or loss.ndim or not torch.isfinite(loss):
-        raise InputError(f"expected `target` to give a finite loss, got {loss!r:.60}")
+def _one_loss(loss_of: Callable[[Any], Any]) -> Callable[[Any], Tensor]:
+    def loss(output: Any) -> Tensor:
+        found = loss_of(output)
+        if not isinstance(found, Tensor) or found.ndim:
+            raise InputError(f"expected `target` to give one loss, got {found!r:.60}")
+        return found
+
     return loss
 
 
-@contextmanager
-def _frozen(model: nn.Module) -> Any:
-    """The model in eval mode, its parameters without gradients."""
-    modes = {module: module.training for module in model.modules()}
-    wanted = {p: p.requires_grad for p in model.parameters()}
-    try:
-        for module in modes:
-            module.training = False
-        for p in wanted:
-            p.requires_grad_(False)
-        yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
-        for p, flag in wanted.items():
-            p.requires_grad_(flag)
+def _last_logits(output: Any, token: int) -> Tensor:
+    """Logits (rows, outputs) at the last position."""
+    logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+    if not isinstance(logits, Tensor):
+        raise InputError("expected a model that returns logits; otherwise pass as target a function of its output")
+    while logits.ndim > 2:
+        logits = logits[:, -1]
+    if token >= logits.shape[-1]:
+        raise InputError(f"expected a target below {logits.shape[-1]}, the number of outputs, got {token}")
+    return logits
+
+
+def _whole(numbers: Any, name: str) -> Tensor:
+    found = torch.as_tensor(numbers)
+    if found.ndim != 1 or not len(found) or found.is_floating_point() or found.dtype == torch.bool or found.min() < 0:
+        raise InputError(f"expected {name} as whole numbers from 0, one per row, got {numbers!r:.60}")
+    return found.to("cpu", torch.long)

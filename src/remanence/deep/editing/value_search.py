@@ -1,0 +1,143 @@
+"""Descent on the output of one layer at chosen places, for many facts at once, while the weights stay.
+
+    minimise over δ:  loss(model with h ← h + δ)  +  decay ‖δ‖² / ‖h‖²,     ‖δ‖ ≤ limit ‖h‖                (FV)
+
+h is the layer's output at the place. Every row of a batch belongs to a fact, and all rows of a fact share its δ. δ is
+measured in units of ‖h‖, and Adam treats every number by itself, so that facts searched together find what each would
+find alone.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from remanence.deep.editing.edited_layer import EditedLayer
+from remanence.deep.guards.checks.batches import call_model
+from remanence.deep.nn.eval_mode import full_precision
+from remanence.deep.nn.wrappers import unwrap
+from remanence.errors import InputError
+from remanence.validation import check_count, check_number
+
+
+class Descent(NamedTuple):
+    """How long, how fast, and how far a value may move."""
+
+    steps: int
+    rate: float
+    decay: float
+    limit: float
+
+    def checked(self) -> "Descent":
+        check_count(self.steps, "steps")
+        check_number(self.rate, "rate")
+        check_number(self.limit, "limit")
+        check_number(self.decay, "decay", closed=True)
+        return self
+
+
+class SearchedValues(NamedTuple):
+    """Keys (facts, inputs), values (facts, outputs), both averaged over the rows of a fact, and losses."""
+
+    keys: Tensor
+    values: Tensor
+    losses: Tensor
+
+
+def search_values(
+    model: nn.Module,
+    layer: str,
+    inputs: Any,
+    place: tuple[Any, ...],
+    facts: Callable[[int], Tensor],
+    loss_of: Callable[[Any], Tensor],
+    descent: Descent,
+) -> SearchedValues:
+    """Solve (FV).
+
+    `place` indexes the axes of the layer's output between rows and features, by numbers or by a tensor of one number
+    per row; `facts(rows)` says to which fact each row belongs; `loss_of` gives one loss, or one per fact.
+    """
+    steps, rate, decay, limit = descent.checked()
+    model = unwrap(model)
+    seen: dict[str, Tensor] = {}
+    with _frozen(model), full_precision(), torch.enable_grad():
+
+        def add(_: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
+            by_row = any(isinstance(part, Tensor) for part in place)
+            index = (torch.arange(len(output), device=output.device) if by_row else slice(None), *place)
+            try:
+                key, value = args[0][index].detach(), output[index].detach()
+            except IndexError:
+                raise InputError(f"expected a position within {tuple(output.shape[1:-1])}, got {place}") from None
+            if value.ndim != 2:
+                raise InputError(
+                    f"expected a position with {output.ndim - 2} indices, as the layer's output "
+                    f"{tuple(output.shape)} has axes between rows and features, got {place}"
+                )
+            if not seen:
+                seen["owner"] = facts(len(value)).to(value.device)
+                seen["size"] = mean_by_fact(value.norm(dim=1, keepdim=True), seen["owner"])
+                seen["size"][seen["size"] == 0] = 1.0
+                seen["change"] = torch.zeros(len(seen["size"]), value.shape[1]).to(value).requires_grad_()
+            seen["key"], seen["value"] = key, value
+            output = output.clone()
+            output[index] = output[index] + (seen["size"] * seen["change"])[seen["owner"]]
+            return output
+
+        hook = EditedLayer(model, layer).module.register_forward_hook(add)
+        try:
+            _checked_loss(loss_of(call_model(model, inputs)))
+            if not seen:
+                raise InputError(f"the model did not call layer {layer!r} on these inputs")
+            change = seen["change"]
+            optimizer = torch.optim.Adam([change], lr=rate / change.shape[1] ** 0.5)
+            for _ in range(steps):
+                optimizer.zero_grad()
+                loss = _checked_loss(loss_of(call_model(model, inputs)))
+                torch.autograd.backward(loss.sum() + decay * change.square().sum())
+                optimizer.step()
+                with torch.no_grad():
+                    length = change.norm(dim=1, keepdim=True).clamp_min(limit)
+                    change *= limit / length
+            with torch.no_grad():
+                loss = _checked_loss(loss_of(call_model(model, inputs)))
+        finally:
+            hook.remove()
+        keys, values = (mean_by_fact(seen[part], seen["owner"]) for part in ("key", "value"))
+        return SearchedValues(keys, values + seen["size"] * change.detach(), loss.detach().reshape(-1))
+
+
+def mean_by_fact(rows: Tensor, owner: Tensor) -> Tensor:
+    """Means (facts, …) of rows by the fact they belong to."""
+    count = torch.bincount(owner)
+    if not bool((count > 0).all()):
+        raise InputError(f"expected a row for every fact, got none for fact {int((count == 0).nonzero()[0])}")
+    total = torch.zeros(len(count), rows.shape[1]).to(rows)
+    return total.index_add_(0, owner, rows) / count[:, None].to(rows)
+
+
+def _checked_loss(loss: Any) -> Tensor:
+    if not isinstance(loss, Tensor) or loss.ndim > 1 or not torch.isfinite(loss).all():
+        raise InputError(f"expected `target` to give a finite loss, got {loss!r:.60}")
+    return loss
+
+
+@contextmanager
+def _frozen(model: nn.Module) -> Iterator[None]:
+    """The model in eval mode, its parameters without gradients."""
+    modes = {module: module.training for module in model.modules()}
+    wanted = {p: p.requires_grad for p in model.parameters()}
+    try:
+        for module in modes:
+            module.training = False
+        for p in wanted:
+            p.requires_grad_(False)
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+        for p, flag in wanted.items():
+            p.requires_grad_(flag)
