@@ -80,6 +80,9 @@ def damages():
     deep = rm.deep
     return {
         "gem_makes_the_nearest_step": given(guard=lambda net: rm.deep.GEM(net, slack=1.0)),
+        "constrained_learning_follows_the_augmented_lagrangian": given(
+            guard=lambda net: deep.Constrained(net, slack=0.01 + 1e-5, penalty=1.0, step=0.1)
+        ),
         "guarded_networks_keep_old_features": with_adam(given(guard=projecting_gradients(deep.GradientProjection))),
         "guard_of_one_layer_is_ogd": given(guard=lambda net: deep.GradientProjection(net, energy=0.5)),
         "reported_drift_is_measured_drift": given(guard=forgets_half),

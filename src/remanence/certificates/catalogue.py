@@ -55,6 +55,7 @@ PACKAGES = {
     "task_dictionary": "further",
     "replay_guards": "networks",
     "order_updates": "further",
+    "feature_maps": "further",
 }
 MODULES = tuple(PACKAGES)
 NEED_TORCH = frozenset({"guards", "ogd_guard", "orfit_networks", "online_learners", "replay_guards"})

@@ -1,6 +1,7 @@
-"""Claims about GEM, the guard that keeps samples of old tasks.
+"""Claims about GEM and constrained learning, the guards that keep samples of old tasks.
 
-minimise ½‖x − Δ‖²   where   ⟨∇ℓₖ(θ), x⟩ ≤ 0  for every old task k          Δ: the optimizer's step from θ
+GEM:          minimise ½‖x − Δ‖²   where   ⟨∇ℓₖ(θ), x⟩ ≤ 0  for every old task k      Δ: the optimizer's step from θ
+Constrained:  θ ← θ − γ(∇ℓ + Σ max(0, λₖ + ρ(ℓₖ − boundₖ)) ∇ℓₖ),   λₖ ← max(0, λₖ + η(ℓₖ − boundₖ))
 """
 
 from collections.abc import Callable, Iterator
@@ -13,9 +14,10 @@ from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, difference, rounding
 from remanence.certificates.instances.data import Generator, Instance
-from remanence.deep import GEM
+from remanence.deep import GEM, Constrained
 
 RATE = 1e-4
+STEPS, PRIMAL, DUAL, PENALTY, SLACK = 20, 0.05, 0.1, 1.0, 0.01
 Tasks = list[tuple[Array, Array]]
 
 
@@ -25,6 +27,13 @@ def linear_tasks(rng: Generator) -> Iterator[Instance]:
         d, count = int(rng.integers(4, 9)), int(rng.integers(2, 5))
         tasks = [(rng.standard_normal((12, d)), rng.standard_normal((12, 1))) for _ in range(count)]
         yield {"W": rng.standard_normal(d), "tasks": tasks}
+
+
+def learned_tasks(rng: Generator) -> Iterator[Instance]:
+    """The same from the weights that fit all old tasks best, so that learning the new one reaches a bound."""
+    for data in linear_tasks(rng):
+        X, Y = (np.concatenate(parts) for parts in zip(*data["tasks"][:-1], strict=True))
+        yield data | {"W": np.linalg.lstsq(X, Y, rcond=None)[0][:, 0]}
 
 
 def _slope(W: Array, X: Array, Y: Array) -> Array:
@@ -58,3 +67,44 @@ def gem_makes_the_nearest_step(W: Array, tasks: Tasks, guard: Callable[[Any], An
     kappa = float(np.linalg.cond(G)) ** 2
     scale = float(np.linalg.norm(g) + np.linalg.norm(W) / RATE / kappa)
     return Evidence(difference(found, exact, scale), rounding(kappa, 40 * G.size), (f"cond² {kappa:.0e}",))
+
+
+def _constrained(net: Any) -> Constrained:
+    return Constrained(net, slack=SLACK, penalty=PENALTY, step=DUAL)
+
+
+@claim(
+    "Under constrained learning weights and multipliers make the steps of the augmented Lagrangian",
+    source="Elenter et al. (2022); Bertsekas (1982); the paper's constrained learning for networks",
+    instances=learned_tasks,
+    conditions=("a linear model", f"{STEPS} steps of SGD, step {PRIMAL:g}", f"ρ {PENALTY:g}, η {DUAL:g}"),
+)
+def constrained_learning_follows_the_augmented_lagrangian(
+    W: Array, tasks: Tasks, guard: Callable[[Any], Any] = _constrained
+) -> Evidence:
+    """Weights and multipliers after a few steps, against the same steps with gradients written out."""
+    net = torch.nn.Linear(len(W), 1, bias=False).double()
+    with torch.no_grad():
+        net.weight.copy_(torch.from_numpy(W)[None])
+    guarded, pairs = guard(net), [(torch.from_numpy(X), torch.from_numpy(Y)) for X, Y in tasks]
+    for pair in pairs[:-1]:
+        guarded.absorb([pair])
+    optimizer = torch.optim.SGD(net.parameters(), lr=PRIMAL)
+    with guarded.protect(optimizer):
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            (net(pairs[-1][0]) - pairs[-1][1]).square().mean().backward()
+            optimizer.step()
+    V, multipliers = W, np.zeros(len(tasks) - 1)
+    bounds = np.array([_loss(W, *task) for task in tasks[:-1]]) + SLACK
+    for _ in range(STEPS):
+        excess = np.array([_loss(V, *task) for task in tasks[:-1]]) - bounds
+        pull = np.maximum(0, multipliers + PENALTY * excess) @ np.array([_slope(V, *task) for task in tasks[:-1]])
+        V, multipliers = V - PRIMAL * (_slope(V, *tasks[-1]) + pull), np.maximum(0, multipliers + DUAL * excess)
+    found = np.concatenate([net.weight.detach().numpy()[0], guarded.report().multipliers])
+    exact = np.concatenate([V, multipliers])
+    return Evidence(difference(found, exact), rounding(1e2, 40 * STEPS * sum(X.size for X, _ in tasks)))
+
+
+def _loss(W: Array, X: Array, Y: Array) -> float:
+    return float(np.square(X @ W - Y[:, 0]).mean())
