@@ -91,3 +91,29 @@ def test_choose_that_fails_changes_nothing(started):
         guard.choose(train, lambda: 1.0, budget=-1)
     choice = rm.deep.GuardChoice("energy", 1.0, False, ((1.0, 0.5, math.nan),))
     assert "no candidate" in str(choice)
+
+
+def test_with_projected_gradients_adam_moves_further_along_free_directions(rows):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 2, bias=False)).double()
+    x = rows(2, 6)
+    guard = rm.deep.GradientProjection(net)
+    guard.absorb([x])
+    before, start = net(x).detach(), net[0].weight.detach().clone()
+    new = x + 1e-3 * rows(2, 6, seed=1)  # nearly all of its gradient is in protected directions
+    U = torch.linalg.svd(x, full_matrices=False).Vh.T
+    moved = []
+    for gradients in (False, True):
+        with torch.no_grad():
+            net[0].weight.copy_(start)
+        optimizer = optim.Adam(net.parameters(), lr=1e-2)
+        with guard.protect(optimizer, gradients=gradients):
+            loss(net, new).backward()
+            optimizer.step()
+        if gradients:  # what Adam saw has no protected part
+            assert (net[0].weight.grad @ U).abs().max() < 1e-12
+        torch.testing.assert_close(net(x).detach(), before)
+        free = net[0].weight.grad - net[0].weight.grad @ U @ U.T
+        moved.append(float((start - net[0].weight.detach()).flatten() @ free.flatten() / free.norm()))
+        net.zero_grad()
+    assert moved[1] > moved[0] and moved[1] > 0

@@ -66,7 +66,7 @@ class Guard(ABC):
         self._blocks: list[tuple[list[StepProjector], ExitStack, tuple[torch.optim.Optimizer, ...]]] = []
 
     @contextmanager
-    def protect(self, *optimizers: torch.optim.Optimizer) -> Iterator[None]:
+    def protect(self, *optimizers: torch.optim.Optimizer, gradients: bool = False) -> Iterator[None]:
         """Project every step of the optimizers inside this block.
 
         An optimizer may be used for several tasks. LBFGS is the exception: it stores curvature along directions that
@@ -88,6 +88,11 @@ class Guard(ABC):
         ----------
         *optimizers : torch.optim.Optimizer
             The optimizers that update the model's parameters; Accelerate's and Lightning's wrappers are looked through.
+        gradients : bool
+            Project the gradients before each step too. Optimizers such as Adam scale a step by the size of past
+            gradients; where most of a gradient is protected, little of such a step is left in the free directions
+            unless the gradients are projected first. What is protected is the same, and each step costs more.
+            Gradients that a closure computes inside the step are projected for LBFGS only.
         """
         optimizers = tuple(map(unwrap_optimizer, optimizers))
         self._check_optimizers(optimizers)
@@ -104,6 +109,8 @@ class Guard(ABC):
             for optimizer in optimizers:
                 hooks.callback(optimizer.register_step_pre_hook(steps.before).remove)
                 hooks.callback(optimizer.register_step_post_hook(steps.after).remove)
+                if gradients:
+                    hooks.callback(optimizer.register_step_pre_hook(_project_gradients(projectors)).remove)
                 if isinstance(optimizer, torch.optim.LBFGS):
                     hooks.callback(optimizer.register_step_pre_hook(_with_projected_gradients(projectors)).remove)
             yield
@@ -221,6 +228,16 @@ def unwrap_optimizer(optimizer: Any) -> Any:
 
 def _ids(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
     return {id(p) for o in optimizers for group in o.param_groups for p in group["params"]}
+
+
+def _project_gradients(projectors: list[StepProjector]) -> Callable[..., None]:
+    """Return a pre-step hook that projects the gradients."""
+
+    def pre_hook(*_: Any) -> None:
+        with torch.no_grad():
+            call_each(projectors, "project_gradient")
+
+    return pre_hook
 
 
 def _with_projected_gradients(projectors: list[StepProjector]) -> Callable[..., Any]:

@@ -136,10 +136,10 @@ class LayerProjector:
             return
         slopes = replace(self.matrix, gradient=True)
         G, b = self._parts(slopes)
-        D = G @ self.basis
+        D = times(G, self.basis)
         if b is not None:
             D.addcmul_(b, self.on_one)
-        G = G if correction.weight is None else G - D @ correction.weight
+        G = G if correction.weight is None else G - times(D, correction.weight)
         self._write(slopes, correction, G, b if correction.bias is None or b is None else b - D @ correction.bias)
 
     def finalize(self) -> None:
