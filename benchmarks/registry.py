@@ -2,7 +2,20 @@
 
 from fnmatch import fnmatch
 
-from benchmarks import batches, choices, classifier, deep, files, kalman, linear_track, live, memory, predict, scale
+from benchmarks import (
+    batches,
+    choices,
+    classifier,
+    decomposition,
+    deep,
+    files,
+    kalman,
+    linear_track,
+    live,
+    memory,
+    predict,
+    scale,
+)
 from benchmarks.rows import Benchmark
 
 GROUPS: dict[str, dict[str, Benchmark]] = {
@@ -15,6 +28,7 @@ GROUPS: dict[str, dict[str, Benchmark]] = {
     "memory": memory.BENCHMARKS,
     "files": files.BENCHMARKS,
     "kalman": kalman.BENCHMARKS,
+    "decomposition": decomposition.BENCHMARKS,
     "deep": deep.BENCHMARKS,
     "scale": scale.BENCHMARKS,
 }
