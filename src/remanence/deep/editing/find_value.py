@@ -136,8 +136,8 @@ def find_values(
     ----------
     Meng et al. (2023), "Mass-editing memory in a transformer".
     """
-    wanted = _whole(targets, "targets")
-    owner = torch.arange(len(wanted)) if facts is None else _whole(facts, "facts")
+    wanted = _integers(targets, "targets")
+    owner = torch.arange(len(wanted)) if facts is None else _integers(facts, "facts")
     if len(owner) != len(wanted):
         raise InputError(f"expected a fact for every target, got {len(owner)} facts and {len(wanted)} targets")
     place = positions if isinstance(positions, tuple) else (positions,)
@@ -190,8 +190,8 @@ def _last_logits(output: Any, token: int) -> Tensor:
     return logits
 
 
-def _whole(numbers: Any, name: str) -> Tensor:
+def _integers(numbers: Any, name: str) -> Tensor:
     found = torch.as_tensor(numbers)
     if found.ndim != 1 or not len(found) or found.is_floating_point() or found.dtype == torch.bool or found.min() < 0:
-        raise InputError(f"expected {name} as whole numbers from 0, one per row, got {numbers!r:.60}")
+        raise InputError(f"expected {name} as integers from 0, one per row, got {numbers!r:.60}")
     return found.to("cpu", torch.long)
