@@ -1,4 +1,4 @@
-"""Two halves of the intents of banking77 for a pre-trained sentence encoder with one head, in batches of tokens."""
+"""Two halves of the intents of clinc150 for a pre-trained sentence encoder with one head, in batches of tokens."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -75,7 +75,7 @@ class Counts:
 
 def halves(folder: Path, tokenize: Tokenize, counts: Counts, seed: int) -> tuple[Half, Half]:
     """Two halves of the intents, drawn by the seed, with so many texts of each intent."""
-    train, y, test, y_test = texts.banking77(folder)
+    train, y, test, y_test = texts.clinc150(folder)
     generator = np.random.default_rng(seed)
     names = generator.permutation(np.unique(y))
     number = {name: at for at, name in enumerate(names)}

@@ -38,7 +38,7 @@ def tiny():
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(texts, "banking77", made_up)
+    monkeypatch.setattr(texts, "clinc150", made_up)
     monkeypatch.setattr(intents, "encoder", tiny)
 
 
