@@ -91,14 +91,14 @@ class Questions:
 
     def judged(self, net: nn.Module, rows: Array) -> Figures:
         """The figures once these edits are made."""
-        efficacy, paraphrase = (_share(answers(net, part[rows]), self.wanted[rows]) for part in self.asked)
+        efficacy, paraphrase = (share(answers(net, part[rows]), self.wanted[rows]) for part in self.asked)
         near, same = answers(net, self.near), answers(net, self.same[rows])
         changed = torch.cat([near != self.before[0], same != self.before[1][rows]]).double().mean()
         return Figures(
             efficacy,
             paraphrase,
-            _share(near, self.near_right),
-            _share(same, self.same_right[rows]),
+            share(near, self.near_right),
+            share(same, self.same_right[rows]),
             float(changed),
             float(weight(net).norm() / self.first),
         )
@@ -190,5 +190,6 @@ def moment(net: nn.Module, batches: list[Tensor]) -> Tensor:
     return second_moment(preserved_keys(net, batches))
 
 
-def _share(found: Tensor, right: Tensor) -> float:
+def share(found: Tensor, right: Tensor) -> float:
+    """How many answers are right, as a share."""
     return float((found == right).double().mean())

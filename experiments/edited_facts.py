@@ -27,6 +27,7 @@ from experiments.edit_runs import (
     Run,
     moment,
     published,
+    share,
     weight,
 )
 from experiments.facts import World
@@ -140,13 +141,9 @@ def half_undone(trials: Trials, made: EditorRun, fresh: EditorRun) -> Undone:
     before = facts.answers(trials.net, first[rows[undone]])
     return Undone(
         float((weight(made.net) - weight(fresh.net)).norm()) / size,
-        _share(facts.answers(made.net, first[rows[~undone]]), asked.wanted[rows[~undone]]),
-        _share(facts.answers(made.net, first[rows[undone]]), before),
+        share(facts.answers(made.net, first[rows[~undone]]), asked.wanted[rows[~undone]]),
+        share(facts.answers(made.net, first[rows[undone]]), before),
     )
-
-
-def _share(found: Tensor, right: Tensor) -> float:
-    return float((found == right).double().mean())
 
 
 def described(name: str, setting: tuple[float, ...], limit: float) -> str:

@@ -36,6 +36,23 @@ def learned_tasks(rng: Generator) -> Iterator[Instance]:
         yield data | {"W": np.linalg.lstsq(X, Y, rcond=None)[0][:, 0]}
 
 
+def _trained(W: Array, tasks: Tasks, guard: Callable[[Any], Any], rate: float, steps: int) -> tuple[Array, Any]:
+    """The weights after some steps of SGD on the last task, from W, with the others absorbed; and the guard."""
+    net = torch.nn.Linear(len(W), 1, bias=False).double()
+    with torch.no_grad():
+        net.weight.copy_(torch.from_numpy(W)[None])
+    guarded, pairs = guard(net), [(torch.from_numpy(X), torch.from_numpy(Y)) for X, Y in tasks]
+    for pair in pairs[:-1]:
+        guarded.absorb([pair])
+    optimizer = torch.optim.SGD(net.parameters(), lr=rate)
+    with guarded.protect(optimizer):
+        for _ in range(steps):
+            optimizer.zero_grad()
+            (net(pairs[-1][0]) - pairs[-1][1]).square().mean().backward()
+            optimizer.step()
+    return net.weight.detach().numpy()[0], guarded
+
+
 def _slope(W: Array, X: Array, Y: Array) -> Array:
     return np.asarray(2 * X.T @ (X @ W - Y[:, 0]) / len(X))
 
@@ -50,20 +67,10 @@ def gem_makes_the_nearest_step(W: Array, tasks: Tasks, guard: Callable[[Any], An
     """One step of SGD, against non-negative least squares over all gradients."""
     from scipy.optimize import nnls
 
-    net = torch.nn.Linear(len(W), 1, bias=False).double()
-    with torch.no_grad():
-        net.weight.copy_(torch.from_numpy(W)[None])
-    guarded, pairs = guard(net), [(torch.from_numpy(X), torch.from_numpy(Y)) for X, Y in tasks]
-    for pair in pairs[:-1]:
-        guarded.absorb([pair])
-    optimizer = torch.optim.SGD(net.parameters(), lr=RATE)
-    with guarded.protect(optimizer):
-        optimizer.zero_grad()
-        (net(pairs[-1][0]) - pairs[-1][1]).square().mean().backward()
-        optimizer.step()
+    after, _ = _trained(W, tasks, guard, RATE, 1)
     G, g = np.array([_slope(W, *task) for task in tasks[:-1]]), _slope(W, *tasks[-1])
     exact = g + G.T @ nnls(G.T, -g)[0]
-    found = (W - net.weight.detach().numpy()[0]) / RATE
+    found = (W - after) / RATE
     kappa = float(np.linalg.cond(G)) ** 2
     scale = float(np.linalg.norm(g) + np.linalg.norm(W) / RATE / kappa)
     return Evidence(difference(found, exact, scale), rounding(kappa, 40 * G.size), (f"cond² {kappa:.0e}",))
@@ -83,25 +90,14 @@ def constrained_learning_follows_the_augmented_lagrangian(
     W: Array, tasks: Tasks, guard: Callable[[Any], Any] = _constrained
 ) -> Evidence:
     """Weights and multipliers after a few steps, against the same steps with gradients written out."""
-    net = torch.nn.Linear(len(W), 1, bias=False).double()
-    with torch.no_grad():
-        net.weight.copy_(torch.from_numpy(W)[None])
-    guarded, pairs = guard(net), [(torch.from_numpy(X), torch.from_numpy(Y)) for X, Y in tasks]
-    for pair in pairs[:-1]:
-        guarded.absorb([pair])
-    optimizer = torch.optim.SGD(net.parameters(), lr=PRIMAL)
-    with guarded.protect(optimizer):
-        for _ in range(STEPS):
-            optimizer.zero_grad()
-            (net(pairs[-1][0]) - pairs[-1][1]).square().mean().backward()
-            optimizer.step()
+    after, guarded = _trained(W, tasks, guard, PRIMAL, STEPS)
     V, multipliers = W, np.zeros(len(tasks) - 1)
     bounds = np.array([_loss(W, *task) for task in tasks[:-1]]) + SLACK
     for _ in range(STEPS):
         excess = np.array([_loss(V, *task) for task in tasks[:-1]]) - bounds
         pull = np.maximum(0, multipliers + PENALTY * excess) @ np.array([_slope(V, *task) for task in tasks[:-1]])
         V, multipliers = V - PRIMAL * (_slope(V, *tasks[-1]) + pull), np.maximum(0, multipliers + DUAL * excess)
-    found = np.concatenate([net.weight.detach().numpy()[0], guarded.report().multipliers])
+    found = np.concatenate([after, guarded.report().multipliers])
     exact = np.concatenate([V, multipliers])
     return Evidence(difference(found, exact), rounding(1e2, 40 * STEPS * sum(X.size for X, _ in tasks)))
 
