@@ -1,10 +1,12 @@
 """What a reader asks first: what the data are, which learner is best, where it errs, what relates to this run."""
 
+import io
 import re
 from html import unescape
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import remanence as rm
 from remanence.evaluation.confusion import Confusion
@@ -12,6 +14,7 @@ from remanence.report import Contender, Run, compare
 from remanence.report.data_summary import DataSummary
 from remanence.report.page import page
 from remanence.report.pictures import accuracy_figure, accuracy_range, matrices_figure
+from remanence.report.terminal import show
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +29,9 @@ def test_the_data_are_described(learned):
         "1,347 training and 450 test rows (25 % of all), 64 features, 10 classes in 5 tasks."
     )
     assert "450 test rows (25\u00a0% of all)" in page(learned)
+    console = Console(file=io.StringIO(), width=120)
+    show(learned, console)
+    assert console.file.getvalue().splitlines()[:2] == [learned.data.sentence, ""]
     stream = [rm.Task("one", np.eye(3), [0, 1, 1])]
     assert (
         DataSummary.of(stream).sentence

@@ -58,7 +58,7 @@ PACKAGES = {
     "feature_maps": "further",
 }
 MODULES = tuple(PACKAGES)
-NEED_TORCH = frozenset({"guards", "ogd_guard", "orfit_networks", "online_learners", "replay_guards"})
+NEED_TORCH = frozenset({"editing", "guards", "ogd_guard", "orfit_networks", "online_learners", "replay_guards"})
 
 _CLAIMS: dict[str, "Claim"] = {}
 

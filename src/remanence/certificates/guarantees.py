@@ -25,7 +25,7 @@ from remanence.labels import are_labels
 from remanence.methods import APA, ICL, LMS, OGD, RLS, ORFit
 
 EQUAL = "The learner equals joint training on all tasks"
-UNMOVED = "Predictions on earlier tasks have not changed since each was learned"
+UNMOVED = "Predictions on learned rows of earlier tasks have not changed"
 SMALLEST = "The model is the minimum-norm solution of all tasks"
 GROWING = "Information about earlier samples never decreases"
 SMOOTHER = "Later tasks make earlier models more certain: the smoother is not worse than the filter"

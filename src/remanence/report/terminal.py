@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def show(run: Run, console: Console) -> None:
     """Print a run."""
     if run.data is not None:
-        console.print(plain_text(f"{run.data.sentence}\n"))
+        console.print(plain_text(run.data.sentence))
+        console.print()
     console.print(Text("Error in % on each task (row) by the number of tasks learned (column)", "bold"))
     console.print(Columns([Padding(error_matrix(outcome), (1, 3, 0, 0)) for outcome in run.ranked], padding=0))
     if len(run.tasks) > 1:
