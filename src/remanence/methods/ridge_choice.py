@@ -1,19 +1,22 @@
 """The automatic ridge: the one of the smallest predicted error, from the stored factor alone.
 
-With FᵀF = V diag(s²) Vᵀ for the penalized columns, p the targets along these directions, and n rows:
+With FᵀF = V diag(s²) Vᵀ for the penalized columns, p the targets along these directions, n rows, and the variance
+v = (ρ + Σⱼ pⱼ²)/n of the targets:
 
     residual  r(λ) = ρ + Σⱼ k² pⱼ²,   k = λ/(sⱼ² + λ),   degrees of freedom  f(λ) = Σⱼ sⱼ²/(sⱼ² + λ)
-    predicted error  g(λ) = n r / (n − f)²                       (C1)   generalized cross-validation
+    predicted error  g(λ) = leave-one-out, as of rows in general position       (C1)   general_position.py
+                          = n r / (n − f)²  where n is at least MANY + r        generalized cross-validation
     noise  σ²(λ) = (ρ + Σⱼ k pⱼ²)/n                              (C2)   at its best value for this λ
     leverage  h(λ) = maxᵢ varᵢ [(FᵀF + λI)⁻¹]ᵢᵢ                  (C3)   of a row one deviation off in column i
-    λ = argmin Σ over outputs of (g + SHARE σ² h) / variance     (C4)
+    λ = argmin Σ over outputs of g/v + SHARE max(σ² h/v − 1, 0)  (C4)
     log evidence  = −½ (n log σ² + Σⱼ log(sⱼ²/λ + 1))            (C5)
 
 (C1) says what rows like those learned will cost, and knows nothing of others. Where columns were almost always constant
 or equal, it may prefer a ridge so small that a single new row in which they differ is predicted anywhere. (C3) is the
-uncertainty there, so SHARE in (C4) is the share of such rows one is prepared for. Choices whose predicted errors differ
-by less than FLAT are decided by the evidence (C5), and where that is flat too, the largest ridge is taken. Why not by
-the evidence alone: docs/decisions/automatic-ridge.md.
+uncertainty there; SHARE in (C4) is the share of such rows one is prepared for, and an uncertainty that the targets
+have anyhow is not counted. Choices whose predicted errors, of all rows together, differ by less than that of one row
+are decided by the evidence (C5), and where that is flat too, the largest ridge is taken. Why not by the evidence
+alone: docs/decisions/automatic-ridge.md.
 """
 
 from dataclasses import dataclass
@@ -23,15 +26,16 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.errors import NumericalError
 from remanence.memory.root import Root, sums_of_squares
+from remanence.methods.ridge.general_position import left_out_errors
 from remanence.methods.ridge.tridiagonal import Tridiagonal
 
 SMALLEST = 1e-280  # squared singular values are above
 LOWEST, HIGHEST, POINTS = -14.0, 4.0, 145  # the ridges tried, as powers of ten of the largest squared singular value
 RESOLVED = 1e-16  # squared singular values below this share of the largest are zero beside any ridge that is tried
 SHARE = 1e-5  # of new rows that may be out of line in one column
-FLAT = 0.01  # difference of predicted errors, relative to them, that decides nothing
+MANY = 256  # rows beyond the directions, from which on positions of rows hardly matter to leave-one-out
 EVEN = 1e-4  # difference of log evidences that decides nothing
-WIDE = 256  # features, for one output, from which on a tridiagonal form is quicker than eigenvectors
+WIDE = 256  # features, for one output, beyond which a tridiagonal form is quicker than eigenvectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +52,13 @@ class Directions:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What (C1), (C2) and (C5) consist of, for m ridges."""
+    """What (C4) and (C5) consist of, for m ridges."""
 
-    squares: Array  # (m, c) Σ k² p²
+    errors: Array  # (m, c) predicted errors
     forms: Array  # (m, c) Σ k p²
-    shrunk: Array  # (m,) Σ k
     logs: Array  # (m,) Σ log k
-    power: Array  # (c,) Σ p²
-    directions: int  # over which the sums go
+    total: Array  # (c,) n v
+    rest: Array  # (c,) ρ
 
 
 def best_ridge(data: Root, start: Array, unpenalized: int, rows: float, scales: Array | None = None) -> float:
@@ -80,29 +83,34 @@ def _without_eigenvectors(factor: Array, gap: Array, rest: Array, rows: float) -
     (C3) is at most the largest variance divided by s² + λ for the smallest s². Where the choice is one and the same
     with that bound and without any leverage, it is the choice.
     """
-    if rows <= len(factor):
-        return None  # directions without data: their s² are rounding, and n − f the difference of large numbers
+    if rows < len(factor) + MANY:
+        return None  # (C1) takes all s²; and fewer rows than directions leave s² that are rounding
     form = Tridiagonal.of(factor, gap)
     low, top = form.extremes()
     if not low > RESOLVED * len(factor) * top:
         return None
     logs = _grid(top)
-    terms = Terms(*form.sums(np.exp(logs)), sums_of_squares(gap), len(factor))
-    if not all(np.isfinite(values).all() for values in (terms.squares, terms.forms, terms.shrunk, terms.logs)):
+    sums = form.sums(np.exp(logs))
+    if not all(np.isfinite(values).all() for values in sums):
         return None
+    terms, flat = _terms(*sums, len(factor), rest, sums_of_squares(gap), rows), 1 + 1 / rows
     bound = float(sums_of_squares(factor).max()) / rows / (low + np.exp(logs))
-    cost, evidence = _criteria(terms, rest, rows, np.zeros(len(logs)))
-    most, _ = _criteria(terms, rest, rows, bound)
-    good, surely = cost <= (1 + FLAT) * most.min(), most <= (1 + FLAT) * cost.min()
+    cost, evidence = _criteria(terms, rows, np.zeros(len(logs)))
+    most, _ = _criteria(terms, rows, bound)
+    good, surely = cost <= flat * most.min(), most <= flat * cost.min()
     return _best(logs, good, evidence) if (good == surely).all() else None
 
 
 def _along_columns(factor: Array, gap: Array, rest: Array, rows: float) -> Directions:
     energies = sums_of_squares(factor)
-    squares, V = np.linalg.eigh(factor.T @ factor)
+    if len(factor) <= WIDE:  # squaring the factor would round small s² by as much as they are
+        U, sizes, Vt = np.linalg.svd(factor)
+        squares, V, along = sizes**2, Vt.T, U.T @ gap
+    else:
+        squares, V = np.linalg.eigh(factor.T @ factor)
+        along = (V.T @ (factor.T @ gap)) / np.sqrt(np.maximum(squares, SMALLEST))[:, None]
     kept = squares > RESOLVED * len(factor) * max(float(squares.max(initial=0.0)), 0.0)
-    squares, V = squares[kept], V[:, kept]
-    power = (V.T @ (factor.T @ gap)) ** 2 / squares[:, None]
+    squares, V, power = squares[kept], V[:, kept], along[kept] ** 2
     if not kept.all():
         rest = rest + np.maximum(sums_of_squares(gap) - power.sum(axis=0), 0)
     return directions(squares, V, power, rest, energies, rows)
@@ -125,11 +133,13 @@ def chosen_ridge(found: Directions) -> float:
     logs = _grid(top)
     ridges = np.exp(logs)[:, None]
     k = ridges / (found.squares + ridges)  # (m, r)
-    total = found.power.sum(axis=0)
-    terms = Terms(k**2 @ found.power, k @ found.power, k.sum(axis=1), np.log(k).sum(axis=1), total, k.shape[1])
+    sums = (k**2 @ found.power, k @ found.power, k.sum(axis=1), np.log(k).sum(axis=1))
+    terms = _terms(*sums, k.shape[1], found.rest, found.power.sum(axis=0), found.rows)
+    if found.rows < k.shape[1] + MANY:
+        terms.errors[:] = left_out_errors(k, found.power, terms.rest, found.rows)
     leverage = (1 / (found.squares + ridges)) @ found.spread + found.unseen / ridges  # (C3)
-    cost, evidence = _criteria(terms, found.rest, found.rows, leverage.max(axis=1))
-    return _best(logs, cost <= (1 + FLAT) * cost.min(), evidence)
+    cost, evidence = _criteria(terms, found.rows, leverage.max(axis=1))
+    return _best(logs, cost <= (1 + 1 / found.rows) * cost.min(), evidence)
 
 
 def _grid(top: float) -> Array:
@@ -152,18 +162,26 @@ def _check_size(size: float) -> None:
         )
 
 
-def _criteria(terms: Terms, rest: Array, n: float, leverage: Array) -> tuple[Array, Array]:
+def _terms(
+    squares: Array, forms: Array, shrunk: Array, logs: Array, directions: int, rest: Array, power: Array, n: float
+) -> Terms:
+    """From Σ k² p² (m, c), Σ k p² (m, c), Σ k (m,), Σ log k (m,), ρ (c,) and Σ p² (c,)."""
+    total = rest + power
+    rest = rest + 1e-14 * total  # an exact fit must not lead to λ = 0
+    freedom = np.maximum(n - directions + shrunk, 1e-9 * n)[:, None]
+    return Terms(n * (rest + squares) / freedom**2, forms, logs, total, rest)
+
+
+def _criteria(terms: Terms, n: float, leverage: Array) -> tuple[Array, Array]:
     """(C4) and (C5) for every ridge."""
-    told = (rest + terms.power > 0).nonzero()[0]
+    told = (terms.total > 0).nonzero()[0]
     if not len(told):
         return np.zeros(len(leverage)), terms.logs
-    total = (rest + terms.power)[told]
-    rest = rest[told] + 1e-14 * total  # an exact fit must not lead to λ = 0
-    freedom = np.maximum(n - terms.directions + terms.shrunk, 1e-9 * n)[:, None]
-    error = n * (rest + terms.squares[:, told]) / freedom**2  # (C1)
-    noise = (rest + terms.forms[:, told]) / n  # (C2)
-    cost = ((error + SHARE * noise * leverage[:, None]) * (n / total)).sum(axis=1)  # (C4)
-    evidence = -0.5 * (n * np.log(noise).sum(axis=1) - len(total) * terms.logs)  # (C5)
+    variance = terms.total[told] / n
+    noise = (terms.rest + terms.forms)[:, told] / n  # (C2)
+    far = np.maximum(noise * leverage[:, None] / variance - 1, 0)
+    cost = (terms.errors[:, told] / variance + SHARE * far).sum(axis=1)  # (C4)
+    evidence = -0.5 * (n * np.log(noise).sum(axis=1) - len(told) * terms.logs)  # (C5)
     return cost, evidence
 
 

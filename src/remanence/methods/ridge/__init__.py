@@ -1,1 +1,1 @@
-"""Choices of the ridge that need rows."""
+"""What the choice of a ridge consists of: errors as if rows had been left out, and a form of the factor."""
