@@ -133,3 +133,41 @@ def test_kinds_that_cannot_be_learned_are_refused(tmp_path, capsys):
         assert (ended.value.code or 0) == code
     said = capsys.readouterr().err
     assert "among number, truth, category" in said and "expected a number in column 'b', row 1" in said
+
+
+@pytest.mark.parametrize("header", ["a,b", "ä,b"])
+@pytest.mark.parametrize("given", [None, "ascii", "utf-16"])
+def test_text_in_another_encoding_is_refused_with_the_option_that_names_it(tmp_path, header, given):
+    path = tmp_path / "t.csv"
+    path.write_bytes(f"{header}\n1,é\n".encode("latin-1"))
+    with pytest.raises(InputError, match="latin-1") as refusal:
+        table = open_table(path, Dialect(encoding=given))
+        list(table.pieces()[0].blocks([table.columns[0]], ["b"]))
+    assert refusal.value.arguments == ("encoding",)
+
+
+@pytest.mark.parametrize("name", ["base64", "rot13", "klingon", "a\0b"])
+def test_only_encodings_of_text_are_accepted(name):
+    with pytest.raises(InputError, match="name of an encoding"):
+        Dialect.from_options({"encoding": name})
+
+
+@pytest.mark.parametrize("ending", ["\n", ""])
+def test_a_list_of_all_rows_is_no_file_of_json_lines(tmp_path, ending):
+    (tmp_path / "t.jsonl").write_text('[{"a": 1, "label": "x"}]' + ending)
+    with pytest.raises(InputError, match="one object per line"):
+        open_table(tmp_path / "t.jsonl", waits=True)
+
+
+def test_a_line_that_waits_is_told_of_json_lines_too(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"a": 1, "label": "x"}\n{"a": 1, "lab')
+    with pytest.warns(UserWarning, match="waits"):
+        (block,) = open_table(path, waits=True).pieces()[0].blocks(["a"], ["label"])
+    assert len(block.X) == 1
+    path.write_text('{"a": 1, "label": "x"}')
+    with pytest.raises(InputError, match="waits until it has one"):
+        open_table(path, waits=True)
+    (tmp_path / "t.csv").write_text("a,label")
+    with pytest.raises(InputError, match="waits until it has one"):
+        open_table(tmp_path / "t.csv", waits=True)

@@ -242,3 +242,19 @@ def test_root_columns_are_taken_moved_and_forgotten():
     direct = method.update(method.init(4, 2), taken, Y)
     np.testing.assert_allclose(method.weights(method.with_columns(state, sources)), method.weights(direct), atol=1e-12)
     np.testing.assert_allclose(method.loss(method.with_columns(state, sources)), method.loss(direct), rtol=1e-12)
+
+
+def test_rows_as_dicts_are_a_table():
+    rows = [{"city": "Rome", "size": 1.0}, {"city": "Oslo"}, {"size": 3.0, "city": "Rome"}]
+    table = {"city": ["Rome", "Oslo", "Rome"], "size": [1.0, None, 3.0]}
+    features = rm.TableFeatures(missing="indicator")
+    np.testing.assert_array_equal(features.fit_transform(rows), features.fit_transform(table))
+    model = rm.ContinualRegressor(features=rm.TableFeatures(missing="indicator")).fit(rows, [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(model.predict(rows), model.predict(table))
+    with pytest.raises(rm.InputError, match="missing"):
+        rm.TableFeatures().fit(rows)
+
+
+def test_columns_that_arrow_cannot_take_are_an_input_error():
+    with pytest.raises(rm.InputError, match="columns of one kind"):
+        rm.TableFeatures().fit(np.ones((3, 2), complex))

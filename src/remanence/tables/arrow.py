@@ -12,7 +12,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.tables.table import Piece, RowBlock, Table, and_others, stacked
+from remanence.tables.table import Piece, RowBlock, Table, and_others, rows_at_once, stacked
 
 
 class ArrowTable(Table):
@@ -22,7 +22,7 @@ class ArrowTable(Table):
     sources: dict[str, tuple[str, int]]  # column: where its numbers are
 
     def spread(self, types: dict[str, Any], vectors: dict[str, int]) -> None:
-        """Name the columns: one per entry of a vector."""
+        """Name the columns: one per entry of a vector; columns of vectors that are all missing keep their names."""
         self.types, self.vectors = types, vectors
         pairs = [
             (column, (name, j))
@@ -35,6 +35,7 @@ class ArrowTable(Table):
 
     def sample(self, columns: Sequence[str]) -> dict[str, Any]:
         wanted = [name for name in columns if name in self.types and name not in self.vectors]
+        self._check_vectors(wanted)
         if not wanted:
             return {}
         for piece in self.pieces():
@@ -46,6 +47,7 @@ class ArrowTable(Table):
 
     def check_numeric(self, names: Sequence[str]) -> None:
         """Raise an InputError for columns that are not of numbers; all of them are named."""
+        self._check_vectors(names)
         kinds = {name: self.types[self.sources[name][0]] for name in names}
         others = {name: kind for name, kind in kinds.items() if not is_vector(kind) and not is_numeric(kind)}
         if others:
@@ -53,6 +55,17 @@ class ArrowTable(Table):
             raise InputError(
                 f"expected numbers in column {name!r} of {self.path.name}, got {kind}; encode them as numbers, "
                 f"or ignore the column{and_others(list(others)[1:])}",
+                arguments=("ignored",),
+            )
+
+    def _check_vectors(self, names: Sequence[str]) -> None:
+        """Raise an InputError for columns of vectors without any."""
+        own = [name for name in names if name in self.types and name not in self.vectors]
+        empty = [name for name in own if is_vector(self.types[name])]
+        if empty:
+            raise InputError(
+                f"expected vectors in the column {empty[0]!r} of {self.path.name}, got none that has an entry; fill it "
+                f"in, or ignore the column{and_others(empty[1:])}",
                 arguments=("ignored",),
             )
 
@@ -65,6 +78,10 @@ class ArrowPiece(Piece):
     @abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Record batches with these columns of the file."""
+
+    def rows_at_once(self, columns: Sequence[str], most: int) -> int:
+        """The rows of a record batch with these columns of the file."""
+        return rows_at_once(sum(self.table.vectors.get(name, 1) for name in columns), most)
 
     def blocks(
         self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False, cells: Sequence[str] = ()
@@ -83,8 +100,12 @@ class ArrowPiece(Piece):
             except (ValueError, MemoryError) as problem:  # (Arrow's errors too: text that is none, numbers too large)
                 raise InputError(f"cannot read {self.name}: {problem}") from None
             original = {n: batch.column(n) for n in self.table.types} if originals else None
-            yield RowBlock(X, stacked(beside), first, original, {n: batch.column(n) for n in cells})
-            first += len(X)
+            beyond = first + len(X)
+            block = RowBlock(X, stacked(beside), first, original, {n: batch.column(n) for n in cells})
+            del batch, X, beside, original  # (while the next rows are read, these may be gone)
+            yield block
+            del block
+            first = beyond
 
     def _numbers(self, batch: Any, columns: Sequence[str]) -> Array:
         X = np.empty((len(columns), batch.num_rows))  # by columns, as they come
@@ -158,13 +179,14 @@ def is_vector(found: Any) -> bool:
     return bool(lists and is_numeric(found.value_type))
 
 
-def widths(types: dict[str, Any], batches: Any, name: str) -> dict[str, int]:
+def widths(types: dict[str, Any], batches: Any) -> dict[str, int]:
     """The length of the vectors of every column that has them; `batches(column)` reads one column."""
-    return {column: _width(kind, batches, column, name) for column, kind in types.items() if is_vector(kind)}
+    found = {column: _width(kind, batches, column) for column, kind in types.items() if is_vector(kind)}
+    return {column: width for column, width in found.items() if width}
 
 
-def _width(kind: Any, batches: Any, column: str, name: str) -> int:
-    """The length of a column's vectors: as its type says, or as the first row has it that is not null."""
+def _width(kind: Any, batches: Any, column: str) -> int:
+    """The length of a column's vectors: as its type says, or as the first row has it that is not null; 0 if none is."""
     import pyarrow.types as types
 
     if types.is_fixed_size_list(kind):
@@ -175,10 +197,7 @@ def _width(kind: Any, batches: Any, column: str, name: str) -> int:
             return len(there[0])
         if len(there):
             break
-    raise InputError(
-        f"expected vectors in the column {column!r} of {name}, got none that has an entry; leave the column out of "
-        f"the file, or fill it in"
-    )
+    return 0
 
 
 def label_values(column: Any) -> Array:

@@ -7,7 +7,6 @@ with cells as text, which are converted here: a few ways to write a number are a
 
 import io
 import re
-import warnings
 import weakref
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -23,10 +22,20 @@ from remanence.labels import MISSING
 from remanence.tables.arrow import doubles, whole_values
 from remanence.tables.dialect import COMMA, Dialect
 from remanence.tables.hashing import hash_of_bytes, raise_changed
-from remanence.tables.table import ROWS_AT_ONCE, EmptyTable, Piece, RowBlock, Table, and_others, check_unique, stacked
+from remanence.tables.table import (
+    ROWS_AT_ONCE,
+    EmptyTable,
+    Piece,
+    RowBlock,
+    Table,
+    and_others,
+    check_unique,
+    rows_at_once,
+    stacked,
+)
 from remanence.tables.text import LONGEST_LINE, TextSource
 
-BLOCK = 1 << 20  # bytes parsed at once
+BLOCK = 1 << 21  # bytes parsed at once
 SAMPLE = 1 << 16  # bytes in which the dialect is looked for
 SAMPLED = 1 << 18  # bytes in which kinds of columns are looked for
 MOST_COLUMNS = 200_000
@@ -78,8 +87,8 @@ class CsvTable(Table):
         lines = lines[:end] if end and not source.done else lines
         if not lines.strip():
             return {}
-        names = [str(j) for j in range(len(self.columns))]
-        chosen = {str(j): name for j, name in enumerate(self.columns) if name in set(columns)}
+        names, wanted = [str(j) for j in range(len(self.columns))], set(columns)
+        chosen = {str(j): name for j, name in enumerate(self.columns) if name in wanted}
         quote = self.dialect.quote
         try:
             table = csv.read_csv(
@@ -120,13 +129,15 @@ class CsvTable(Table):
         try:
             first = source.read_line()
             if not first:
-                raise EmptyTable(f"{self.path.name} is empty; expected a line of column names and then rows")
+                raise EmptyTable(
+                    f"{self.path.name} is empty{source.unfinished()}; expected a line of column names and then rows"
+                )
             lines = [first.decode(), *source.peek(SAMPLE).decode(errors="replace").splitlines()[:50]]
             found = self.given.completed(lines)
             header = found.cells(lines[0])
-        except UnicodeDecodeError as problem:
+        except UnicodeDecodeError:
             source.close()
-            raise InputError(f"{self.path.name} is not a text file of rows, as its name says: {problem}") from None
+            raise _not_utf8(self.path.name) from None
         except InputError as problem:
             source.close()
             if self.path.name in str(problem):
@@ -181,10 +192,10 @@ class CsvPiece(Piece):
         with self.table.source() as source:
             wanted = self.table.columns if originals else dict.fromkeys([*columns, *labels, *coded])
             numbers = () if text else [position[c] for c in columns if c not in (*labels, *coded)]
-            first = 0
+            first, size = 0, rows_at_once(len(wanted), ROWS_AT_ONCE)
             for batch in self._batches(source, [position[c] for c in wanted], numbers):
-                for i in range(0, batch.num_rows, ROWS_AT_ONCE):
-                    part = batch.slice(i, ROWS_AT_ONCE)
+                for i in range(0, batch.num_rows, size):
+                    part = batch.slice(i, size)
                     if first + len(part) > skip:
                         part = part.slice(max(skip - first, 0))
                         start = max(first, skip)
@@ -194,8 +205,8 @@ class CsvPiece(Piece):
                         original = self._original(part) if originals else None
                         further = {c: part.column(str(position[c])) for c in coded}
                         yield RowBlock(X, stacked(beside), start, original, further)
-                    first += min(ROWS_AT_ONCE, batch.num_rows - i)
-            self._check_end(source)
+                    first += min(size, batch.num_rows - i)
+            source.check_end()
 
     def _batches(self, source: TextSource, wanted: Sequence[int], numbers: Sequence[int]) -> Iterator[Any]:
         """The rows as Arrow has them, block by block; the columns are named by their numbers."""
@@ -241,18 +252,9 @@ class CsvPiece(Piece):
             return InputError(f"expected {expected} entries in row {row} of {self.name}, got {got}")
         if "straddling" in message or "too large" in message.lower():
             return InputError(f"expected lines of at most {LONGEST_LINE} bytes in {self.name}, got a longer one")
+        if "invalid UTF8" in message:
+            return _not_utf8(self.name)
         return InputError(f"{self.name} is not a text file of rows, as its name says: {message:.200}")
-
-    def _check_end(self, source: TextSource) -> None:
-        source.check_unchanged()
-        if not source.ended:
-            wait = "it waits to be read until it does" if source.waiting else "look at it"
-            warnings.warn(
-                f"the last line of {self.name} does not end with a line break; if the file is being written or was cut "
-                f"short, its last number may be incomplete: {wait}, or end the file with a line break",
-                UserWarning,
-                stacklevel=3,
-            )
 
     def _original(self, batch: Any) -> dict[str, Array]:
         cells = (np.array(column.to_pylist(), dtype=object) for column in batch.columns)  # (`to_numpy` loads pandas)
@@ -324,6 +326,14 @@ def _parsed(source: TextSource, *options: Any) -> Iterator[Any]:
 
 class _NoNumber(Exception):
     """A cell that Arrow does not take for a number."""
+
+
+def _not_utf8(name: str) -> InputError:
+    return InputError(
+        f"{name} is not a text file of rows in UTF-8, as its name says; if it is text, name its encoding, such as "
+        "latin-1",
+        arguments=("encoding",),
+    )
 
 
 def _with_point(cell: str) -> str:

@@ -1,7 +1,7 @@
 """How a CSV file is written: delimiter, decimal point, quote and encoding; guessed from its first lines, or given."""
 
-import codecs
 import csv
+import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -75,6 +75,6 @@ class Dialect:
 
 def _check_encoding(name: str) -> None:
     try:
-        codecs.lookup(name)
-    except LookupError:
+        io.TextIOWrapper(io.BytesIO(), encoding=name)  # (refuses encodings that are none of text, such as base64)
+    except (LookupError, ValueError):
         raise InputError(f"expected the name of an encoding like utf-8 or latin-1, got {name!r:.40}") from None

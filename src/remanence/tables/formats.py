@@ -63,9 +63,9 @@ def found_in(start: bytes, expected: str) -> str | None:
     return expected if known is None and expected in TEXT else known
 
 
-def listed_endings() -> str:
-    """All endings, for messages."""
-    return ", ".join(ENDINGS)
+def listed_endings(written: bool = False) -> str:
+    """All endings, for messages; those of tables that can be `written` only."""
+    return ", ".join(ending for ending, found in ENDINGS.items() if not (written and found == "npy"))
 
 
 def delimiter_of(path: Path) -> str:

@@ -21,7 +21,7 @@ class IpcTable(ArrowTable):
         with self.opened() as (schema, batches):
             check_unique(schema.names, path.name)
             kinds = {field.name: field.type for field in schema}
-            found = widths(kinds, lambda name: (batch.select([name]) for batch in batches()), path.name)
+            found = widths(kinds, lambda name: (batch.select([name]) for batch in batches()))
         self.spread(kinds, found)
 
     @contextmanager
@@ -64,13 +64,13 @@ class IpcPiece(ArrowPiece):
         return hash_of_bytes(self.path)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        rows = 0
+        rows, size = 0, self.rows_at_once(columns, ROWS_AT_ONCE)
         with self.table.opened() as (_, batches):
             for batch in batches():
                 batch.validate(full=True)
                 rows += batch.num_rows
                 chosen = batch.select(list(columns))
-                yield from (chosen.slice(i, ROWS_AT_ONCE) for i in range(0, batch.num_rows, ROWS_AT_ONCE))
+                yield from (chosen.slice(i, size) for i in range(0, batch.num_rows, size))
         if identity(self.path) != self.table.identity:
             raise_changed(self.path.name)
         if not rows:

@@ -27,10 +27,12 @@ class JsonLinesTable(ArrowTable):
         self.path, self.waits, self.identity = path, waits, identity(path)
         first = next(self.parsed(), None)
         if first is None:
-            raise EmptyTable(f"{path.name} has no rows; expected at least one")
+            with TextSource(path, whole=not waits) as source:
+                source.peek()
+                raise EmptyTable(f"{path.name} has no rows{source.unfinished()}; expected at least one")
         check_unique(first.schema.names, path.name)
         kinds = {field.name: field.type for field in first.schema}
-        self.spread(kinds, widths(kinds, lambda name: iter([first]), path.name))
+        self.spread(kinds, widths(kinds, lambda name: iter([first])))
 
     def parsed(self) -> Iterator[Any]:
         """Blocks of lines as Arrow tables."""
@@ -40,6 +42,10 @@ class JsonLinesTable(ArrowTable):
         with TextSource(self.path, whole=not self.waits) as source:
             if source.identity != self.identity:
                 raise_changed(self.path.name)
+            if (source.peek(64) or source.tail).lstrip().startswith(b"["):
+                raise InputError(
+                    f"expected one object per line in {self.path.name}, got a list of all of them; write JSON lines"
+                )
             while lines := _lines(source):
                 try:
                     parsing = json.ParseOptions(newlines_in_values=False)
@@ -47,7 +53,7 @@ class JsonLinesTable(ArrowTable):
                     yield json.read_json(pa.BufferReader(lines), options, parsing).combine_chunks()
                 except (pa.ArrowException, ValueError) as problem:
                     raise InputError(f"{self.path.name} is not a file of JSON lines: {problem}") from None
-            source.check_unchanged()
+            source.check_end()
 
     def pieces(self) -> Sequence[Piece]:
         return (JsonLinesPiece(self),)
@@ -63,7 +69,7 @@ class JsonLinesPiece(ArrowPiece):
         return hash_of_bytes(self.path)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        rows = 0
+        rows, size = 0, self.rows_at_once(columns, ROWS_AT_ONCE)
         for block in self.table.parsed():
             named = set(block.schema.names)
             more = sorted(named - set(self.table.types))
@@ -74,8 +80,8 @@ class JsonLinesPiece(ArrowPiece):
                 )
             part = self._completed(block, columns, named, rows)
             rows += block.num_rows
-            for i in range(0, part.num_rows, ROWS_AT_ONCE):
-                yield from part.slice(i, ROWS_AT_ONCE).combine_chunks().to_batches()
+            for i in range(0, part.num_rows, size):
+                yield from part.slice(i, size).combine_chunks().to_batches()
         if not rows:
             raise_changed(self.path.name)
 

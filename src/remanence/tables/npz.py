@@ -14,7 +14,7 @@ import numpy as np
 
 from remanence.errors import InputError
 from remanence.hashing import hash_bytes
-from remanence.tables.table import ROWS_AT_ONCE, EmptyTable, Piece, RowBlock, Table, stacked
+from remanence.tables.table import ROWS_AT_ONCE, EmptyTable, Piece, RowBlock, Table, rows_at_once, stacked
 
 MAX_RATIO = 256  # unpacked bytes per byte of the file, for files that unpack to more than the next
 SMALL = 1 << 28
@@ -78,8 +78,9 @@ class NpzPiece(Piece):
                     f"encode them as numbers, or ignore the array",
                     arguments=("ignored",),
                 )
-        for i in range(0, len(X), ROWS_AT_ONCE):
-            part = slice(i, i + ROWS_AT_ONCE)
+        size = rows_at_once(len(columns), ROWS_AT_ONCE)
+        for i in range(0, len(X), size):
+            part = slice(i, i + size)
             if where == list(range(X.shape[1])):
                 block = X[part].astype(np.float64)
             else:

@@ -7,7 +7,10 @@ from typing import Any
 from remanence.errors import InputError
 from remanence.tables.arrow import ArrowPiece, ArrowTable, widths
 from remanence.tables.hashing import hash_of_bytes, identity, raise_changed
+from remanence.tables.pages.stripes import is_limited, page_bytes, side_by_side, stripes
 from remanence.tables.table import ROWS_AT_ONCE, EmptyTable, Piece, check_unique
+
+BUFFER = 1 << 16  # bytes of a column that are read at once where memory is limited
 
 
 def read(path: Path) -> "ParquetTable":
@@ -25,7 +28,7 @@ class ParquetTable(ArrowTable):
                 self.metadata, schema = file.metadata, file.schema_arrow
                 check_unique(schema.names, path.name)
                 kinds = {field.name: field.type for field in schema}
-                found = widths(kinds, lambda name: file.iter_batches(ROWS_AT_ONCE, columns=[name]), path.name)
+                found = widths(kinds, lambda name: file.iter_batches(ROWS_AT_ONCE, columns=[name]))
         except InputError:
             raise
         except (pa.ArrowException, OSError, ValueError, MemoryError) as problem:
@@ -69,8 +72,17 @@ class ParquetPiece(ArrowPiece):
         import pyarrow.parquet as pq
 
         try:
-            with pq.ParquetFile(self.path, metadata=self.table.metadata, memory_map=True) as file:
-                yield from file.iter_batches(ROWS_AT_ONCE, row_groups=[self.group], columns=list(columns))
+            # (pages of a mapped file count as memory of the process, and workers have limits)
+            how = {"pre_buffer": False, "buffer_size": BUFFER} if is_limited() else {"memory_map": True}
+            with pq.ParquetFile(self.path, metadata=self.table.metadata, **how) as file:
+                size = self.rows_at_once(columns, ROWS_AT_ONCE)
+                parts = stripes(page_bytes(self.table.metadata, self.group, columns)) if is_limited() else []
+                if len(parts) > 1:
+                    yield from side_by_side(file, self.group, parts, size)
+                else:
+                    yield from file.iter_batches(size, row_groups=[self.group], columns=list(columns))
+            if is_limited():
+                pa.default_memory_pool().release_unused()
         except InputError:
             raise
         except (pa.ArrowException, OSError, ValueError, MemoryError) as problem:

@@ -134,5 +134,7 @@ def _reading(address: str) -> Iterator[None]:
         raise
     except ImportError as problem:
         raise MissingDependency(f"reading {address} needs another package: {problem}") from None
+    except FileNotFoundError:
+        raise FileError(f"cannot read {address}: there is no such file") from None
     except (OSError, ValueError) as problem:
         raise FileError(f"cannot read {address}: {problem}") from None

@@ -29,8 +29,18 @@ from remanence.tables.formats import (
     found_in,
     listed_endings,
 )
+from remanence.tables.pages.stripes import is_limited
 
 ROWS_AT_ONCE = 8192
+FEWEST_AT_ONCE = 1000  # enough to fold at full speed
+NUMBERS_AT_ONCE = 1 << 22
+NUMBERS_WHERE_LIMITED = 1 << 20  # (more rows at once are read faster: an Arrow batch has a cost per column)
+
+
+def rows_at_once(columns: int, most: int) -> int:
+    """How many rows are read at a time: at most `most`, and fewer where they are wide or memory is limited."""
+    numbers = NUMBERS_WHERE_LIMITED if is_limited() else NUMBERS_AT_ONCE
+    return min(most, max(FEWEST_AT_ONCE, numbers // max(columns, 1)))
 
 
 class EmptyTable(InputError):

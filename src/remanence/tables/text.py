@@ -7,6 +7,7 @@ that half of a number is never taken for a number. Rows that are appended while 
 import codecs
 import io
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ class TextSource(io.RawIOBase):
 
     def _take(self, raw: bytes) -> None:
         """Add what was read; nothing stands for the end of the file."""
-        part = raw if self.decode is None else self.decode(raw, final=not raw).encode()
+        part = raw if self.decode is None else self._decoded(raw)
         if not raw:
             self._end(part)
             return
@@ -101,6 +102,17 @@ class TextSource(io.RawIOBase):
             self.quotes += part.count(self.quote)
         if len(self.tail) > LONGEST_LINE:
             self._refuse_line()
+
+    def _decoded(self, raw: bytes) -> bytes:
+        assert self.decode is not None
+        try:
+            return bytes(self.decode(raw, final=not raw).encode())
+        except UnicodeError as problem:
+            raise InputError(
+                f"{self.name} is not a text file in {self.encoding}: {problem}; name its encoding, such as utf-8 or "
+                f"latin-1",
+                arguments=("encoding",),
+            ) from None
 
     def _end(self, part: bytes) -> None:
         self.done = True
@@ -129,6 +141,22 @@ class TextSource(io.RawIOBase):
         now = _version(os.fstat(self.file.fileno()))
         if now[0] < self.opened[0] or (now[0] == self.opened[0] and now != self.opened):
             raise_changed(self.name)
+
+    def check_end(self) -> None:
+        """After the last line: check that the file is unchanged, and warn if that line has no line break."""
+        self.check_unchanged()
+        if not self.ended:
+            wait = "it waits to be read until it does" if self.waiting else "look at it"
+            warnings.warn(
+                f"the last line of {self.name} does not end with a line break; if the file is being written or was cut "
+                f"short, its last number may be incomplete: {wait}, or end the file with a line break",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def unfinished(self) -> str:
+        """What to add to the error for a file without rows: that its only line is not complete yet, if so."""
+        return " but for a line without a line break, which waits until it has one" if self.waiting else ""
 
     def close(self) -> None:
         self.file.close()

@@ -41,7 +41,7 @@ def output_format(path: Path) -> str:
     """The format in which a table of this name is written; a name without a known ending is an InputError."""
     found = format_of(path)
     if found is None or found == "npy":
-        raise InputError(f"expected the name of a table to write, ending in {listed_endings()}, got {path.name}")
+        raise InputError(f"expected the name of a table to write, ending in {listed_endings(True)}, got {path.name}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Tables in memory as Arrow columns: DataFrames of pandas or others, Arrow tables, mappings, and arrays."""
+"""Tables in memory as Arrow columns: DataFrames of pandas or others, Arrow tables, mappings, rows as dicts, arrays."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,14 +15,15 @@ def columns_of(X: Any, only: Sequence[str] | None = None) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     wrong: list[str] = []
+    wanted = None if only is None else set(only)
     for name, values in _named(X):
         if name in found:
             raise InputError(f"expected columns with different names, got {name!r:.40} twice; rename one of them")
-        if only is not None and name not in only:
+        if wanted is not None and name not in wanted:
             continue
         try:
             found[name] = _column(values)
-        except (TypeError, ValueError, OverflowError) as problem:  # (Arrow's errors too)
+        except (TypeError, ValueError, OverflowError, NotImplementedError) as problem:  # (Arrow's errors too)
             wrong.append(f"{name!r:.40}: {problem!s:.100}")
     if wrong:
         raise InputError(
@@ -42,6 +43,9 @@ def _named(X: Any) -> list[tuple[str, Any]]:
         return [(str(name), X.column(i)) for i, name in enumerate(X.schema.names)]
     if isinstance(X, Mapping):
         return [(str(name), values) for name, values in X.items()]
+    if isinstance(X, (list, tuple)) and X and all(isinstance(row, Mapping) for row in X):
+        met = dict.fromkeys(name for row in X for name in row)
+        return [(str(name), [row.get(name) for row in X]) for name in met]
     if hasattr(X, "columns") and hasattr(X, "__getitem__") and not isinstance(X, np.ndarray):
         names = list(X.columns)
         taken = (X.iloc[:, i] for i in range(len(names))) if hasattr(X, "iloc") else (X[name] for name in names)
@@ -52,8 +56,8 @@ def _named(X: Any) -> list[tuple[str, Any]]:
         raise InputError(f"expected a table: a DataFrame, an Arrow table, or an array, got {problem!s:.80}") from None
     if array.ndim != 2:
         raise InputError(
-            f"expected a table: a DataFrame, an Arrow table, a mapping of columns, or an array (rows, columns), got an "
-            f"array of shape {array.shape}. Reshape your data"
+            f"expected a table: a DataFrame, an Arrow table, a mapping of columns, rows as dicts, or an "
+            f"array (rows, columns), got an array of shape {array.shape}. Reshape your data"
         )
     return [(f"x{j}", array[:, j]) for j in range(array.shape[1])]
 

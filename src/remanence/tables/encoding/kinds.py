@@ -25,6 +25,7 @@ KINDS = ("number", "truth", "category", "text", "date", "embedding", "ignored")
 SENTENCE, LONG = 4.0, 40.0  # words, and characters, of a cell on average from which on a column is text
 MANY = 32  # rows from which on text that never repeats identifies rows
 COUNTED = 3  # rows from which on a column 0, 1, 2, … is taken for row numbers
+PLAIN_NUMBER = r"^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 ROW_NUMBER_NAME = re.compile(r"(.*[_ .-])?(id|idx|index|nr|no|row|rownum|unnamed)([_ :.-]*\d*)", re.IGNORECASE)
 
 
@@ -104,6 +105,10 @@ def counts_rows(values: Array) -> bool:
 
 
 def _guess_text(name: str, column: Any) -> tuple[str, str]:
+    import pyarrow.compute as pc
+
+    if not column.null_count and pc.all(pc.match_substring_regex(column, PLAIN_NUMBER)).as_py():
+        return _number_or_place(name, column)  # as below, in a fraction of the time
     values, places = coded(as_text(column), "")
     counts = np.bincount(places, minlength=len(values))[:-1]
     cells = int(counts.sum())

@@ -73,7 +73,7 @@ class TableFeatures(TransformerMixin, OneValue, BaseEstimator, GrowingFeatures):
 
         Parameters
         ----------
-        X : DataFrame, Arrow table, mapping of columns, or array (n, d)
+        X : DataFrame, Arrow table, mapping of columns, list of dicts, or array (n, d)
 
         Returns
         -------
@@ -86,7 +86,7 @@ class TableFeatures(TransformerMixin, OneValue, BaseEstimator, GrowingFeatures):
 
         Parameters
         ----------
-        X : DataFrame, Arrow table, mapping of columns, or array (n, d)
+        X : DataFrame, Arrow table, mapping of columns, list of dicts, or array (n, d)
 
         Returns
         -------

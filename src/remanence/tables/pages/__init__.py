@@ -1,0 +1,1 @@
+"""Reading Parquet where memory is short."""
