@@ -4,10 +4,12 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
 import remanence as rm
+from remanence.errors import InputError
 from remanence.store.jobs.learn_options import LearnOptions
 from remanence.store.model_file import read
 
@@ -41,3 +43,20 @@ def test_embeddings_are_declared_and_ignored_by_their_name(tmp_path, ending):
         for k, options in enumerate(both):
             learn_tables(tmp_path / f"i{k}", [path], options)
             assert read(tmp_path / f"i{k}").notes["columns"] == ["x"]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather", "jsonl"])
+def test_a_column_of_vectors_that_are_all_missing_can_be_ignored(tmp_path, ending):
+    path, model = tmp_path / f"t.{ending}", tmp_path / "m.safetensors"
+    table = pa.table({"a": [1.0, 2.0, 3.0], "v": pa.array([None] * 3, pa.list_(pa.float64())), "y": [1.0, 2.0, 4.0]})
+    if ending == "parquet":
+        pq.write_table(table, path)
+    elif ending == "feather":
+        pa.feather.write_feather(table, path)
+    else:
+        path.write_text("".join(json.dumps({**row, "v": row["v"] or []}) + "\n" for row in table.to_pylist()))
+    if ending != "jsonl":
+        with pytest.raises(InputError, match="vectors in the column 'v'"):
+            learn_tables(model, [path], LearnOptions(targets=("y",)))
+    report = learn_tables(model, [path], LearnOptions(targets=("y",), ignored=("v",)))
+    assert report.total("learned") == 3 and rm.load(model).n_features_in_ == 1

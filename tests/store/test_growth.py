@@ -167,6 +167,27 @@ def test_a_few_corrected_rows_are_named_as_familiar(learned, tmp_path):
     assert any("20 rows of t.csv look like rows learned before" in warning for warning in report.warnings)
 
 
+def test_a_new_row_with_a_gap_is_an_error_wherever_it_is(tmp_path):
+    log, m, text = tmp_path / "log.csv", tmp_path / "m", "a,b,c,d,kind\n1,2,3,4,x\n2,3,4,5,y\n"
+    log.write_text(text)
+    assert learn_tables(m, [log], KIND).total("learned") == 2
+    for more in ("1,,3,4,x\n", "1,,3,4,x\n5,6,7,8,x\n"):
+        log.write_text(text + more)
+        assert "1 of" in outcome(m, log)
+    assert outcome(m, log, drop=True) == (1, 2)
+    assert outcome(m, log) == (0, 3)  # the row was seen before, and left out
+
+
+@pytest.mark.parametrize("rows_again", [[4, 3, 0, 9, 7, 1, 8, 2, 6, 5], [0, 1, 2, 3, 4, 5, 6, 7], range(0, 20, 2)])
+def test_a_small_file_of_known_rows_only_is_an_error(tmp_path, rows, rows_again):
+    X, y = rows
+    m = tmp_path / "m"
+    learn_tables(m, [written(tmp_path / "t.csv", X[:20], y[:20])], KIND)
+    reason = outcome(m, written(tmp_path / "part.csv", X, y, np.array(rows_again)))
+    assert "were learned before" in str(reason)
+    assert outcome(m, tmp_path / "part.csv", again=True) == (len(rows_again), 0)
+
+
 def test_rows_that_repeat_by_nature_are_learned(tmp_path):
     rng = np.random.default_rng(3)
     for k in range(4):
@@ -216,6 +237,15 @@ def test_with_a_ledger_of_rows_every_row_is_known(by_row, tmp_path):
     for path in (tmp_path / "jan.csv", tmp_path / "twice.csv", part):
         path.unlink()  # no file is needed
     assert unlearn_tables(m, [written(tmp_path / "p.csv", X, y, np.r_[0:3])]).total("unlearned") == 6
+
+
+@pytest.mark.parametrize("count", [20, 300])
+def test_with_a_ledger_of_rows_a_doubled_file_is_refused(by_row, tmp_path, count):
+    m, X, y = by_row
+    twice = written(tmp_path / "twice.csv", X, y, np.tile(np.arange(count), 2))
+    assert "further copies" in outcome(m, twice)
+    holds(m, X, y, np.arange(300))
+    assert outcome(m, twice, again=True) == (2 * count, 0)
 
 
 def test_with_a_ledger_of_rows_models_that_share_rows_are_not_merged(by_row, tmp_path):

@@ -1,6 +1,8 @@
 """Daily files of numbers, categories, text, dates and gaps: what the jobs learn is one fit of everything."""
 
+import contextlib
 import json
+import time
 
 import numpy as np
 import pandas as pd
@@ -11,11 +13,13 @@ from sklearn.preprocessing import OneHotEncoder
 
 import remanence as rm
 from remanence.store import read
+from remanence.store.jobs.columns import Columns, blocks_of
 from remanence.store.jobs.evaluate import evaluate_tables
 from remanence.store.jobs.inspect import inspect_file
 from remanence.store.jobs.learn_options import LearnOptions
 from remanence.store.jobs.merge import merge_files
 from remanence.store.jobs.predict import predict_table
+from remanence.tables import open_table
 
 from .job_helpers import learn_tables, unlearn_tables
 
@@ -156,3 +160,18 @@ def test_all_bad_columns_are_named_at_once(tmp_path):
     with pytest.raises(rm.InputError, match=r"'a'.*'x' in row 3.*'b'.*'\?' in row 3"):
         learn_tables(tmp_path / "n", [tmp_path / "v.csv"], LearnOptions(targets=("t",)))
     assert not (tmp_path / "n").exists()
+
+
+def test_wide_mixed_tables_take_time_in_proportion_to_their_width(tmp_path):
+    def seconds(width):
+        path = tmp_path / f"{width}.csv"
+        path.write_text(",".join(f"c{j}" for j in range(width)) + "\n" + ",".join(["1"] * width) + "\n")
+        names = tuple(f"c{j}" for j in range(width))
+        columns = Columns(names, kinds=dict.fromkeys(names, "number"), gaps=True)
+        begun = time.process_time()
+        with contextlib.closing(open_table(path)) as table:
+            list(blocks_of(table.pieces()[0], columns))
+        return time.process_time() - begun
+
+    of_few = min(seconds(500) for _ in range(3))
+    assert min(seconds(4000) for _ in range(2)) < 8 * 3 * max(of_few, 0.005)

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import remanence as rm
+from remanence.errors import InputError
 from remanence.store import ModelFile, read, write
 from remanence.store.jobs.evaluate import evaluate_tables
 from remanence.store.jobs.inspect import inspect_file
 from remanence.store.jobs.learn_options import LearnOptions
-from remanence.store.jobs.predict import predict_table
+from remanence.store.jobs.predict import default_out, outputs_for, predict_table
 from remanence.tables import csv as text
 from remanence.tables import npz as arrays
 from remanence.tables import open_table
@@ -257,3 +258,32 @@ def test_other_learners_can_be_looked_into_as_far_as_they_go(tmp_path, rows):
     (tmp_path / "lms").write_bytes(content)
     with pytest.raises(rm.FileError, match="checksum"):
         inspect_file(tmp_path / "lms")
+
+
+def test_predictions_for_an_npy_file_are_an_npz_file(tmp_path):
+    X = np.random.default_rng(0).standard_normal((9, 3))
+    np.save(tmp_path / "t.npy", X)
+    learn_tables(tmp_path / "m", [tmp_path / "t.npy"], LearnOptions(targets=("X2",)))
+    out = default_out(tmp_path / "t.npy")
+    predict_table(tmp_path / "m", tmp_path / "t.npy", out)
+    with np.load(out) as found:
+        assert out.name == "t-predicted.npz" and (found["X"] == X).all() and found["predicted"].shape == (9,)
+    assert outputs_for([tmp_path / "t.npy", "b.csv"], tmp_path / "o")[0].name == "t.npz"
+    with pytest.raises(InputError, match=r"\.npz") as refusal:
+        predict_table(tmp_path / "m", tmp_path / "t.npy", tmp_path / "o.npy")
+    assert ".npy, " not in str(refusal.value)
+
+
+def test_tables_of_one_name_keep_their_folders(tmp_path):
+    found = outputs_for(["d/k=1/0.parquet", "d/k=2/0.parquet"], tmp_path / "o")
+    assert found == [tmp_path / "o" / "k=1" / "0.parquet", tmp_path / "o" / "k=2" / "0.parquet"]
+    assert all(path.parent.is_dir() for path in found)
+    addresses = outputs_for(["memory://d/k=1/0.csv", "memory://d/k=2/0.csv"], tmp_path / "p")
+    assert addresses == [tmp_path / "p" / "k=1" / "0.csv", tmp_path / "p" / "k=2" / "0.csv"]
+    with pytest.raises(InputError, match="more than once"):
+        outputs_for(["d/0.csv", "memory://d/0.csv"], tmp_path / "q")
+
+
+def test_predictions_are_not_written_to_addresses(tmp_path):
+    with pytest.raises(InputError, match="file of this machine"):
+        predict_table(tmp_path / "m", tmp_path / "t.csv", "memory://x/o.csv")

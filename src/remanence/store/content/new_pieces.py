@@ -18,6 +18,7 @@ from remanence.store.ledger import Entry
 from remanence.store.model_file import ModelFile
 
 SHARE = 0.5  # of a piece that may look familiar without an error
+CERTAIN = 8  # rows: as many and no others are not all known by chance
 SOME, SOME_SHARE = 10, 0.05  # rows, and share of the rows, that are worth a word if they look familiar
 
 
@@ -60,6 +61,7 @@ class NewPieces:
         self.at_first, self.used = self.rows, dict[int, int]()
         self.met: Counter[str] = Counter()  # content that is in one file more than once is learned as often
         self.familiar, self.added = 0, list[str]()
+        self.copies, self.repeats = 0, False  # of rows that are known one by one, and whether they repeat by nature
 
     @property
     def ahead(self) -> int:
@@ -96,12 +98,16 @@ class NewPieces:
 
     def check_familiar(self, piece: NewPiece) -> None:
         """Raise an InputError for rows that are mostly known, and count those that are not many."""
-        if self.rules.again or self.rows.every:
+        if self.rules.again:
+            return
+        if self.rows.every:
+            self._count_copies(piece.keys)
             return
         known = self.rows.familiar(piece.keys)
         if known == 0 or self.rows.distinct() < DIFFERENT:
             return
-        if known >= DISTINCT and known > SHARE * len(piece.keys):
+        mostly = known >= DISTINCT and known > SHARE * len(piece.keys)
+        if mostly or (known >= CERTAIN and known == len(piece.keys) and self.rows.are_all):
             first = self.counts.skipped + self.counts.learned + 1
             raise InputError(
                 f"expected rows that were not learned yet, but about {known:,} of {len(piece.keys):,} rows of "
@@ -111,6 +117,23 @@ class NewPieces:
                 arguments=("again", "ledger"),
             )
         self.familiar += known
+
+    def _count_copies(self, keys: Array) -> None:
+        copies = self.rows.familiar(keys)
+        if copies and not self.copies:
+            self.repeats = self.rows.distinct() < DIFFERENT
+        self.copies += copies
+
+    def check_copies(self) -> None:
+        """Raise an InputError if half of the rows of the table, or more, are further copies of rows that are known."""
+        rows = self.counts.learned + self.counts.skipped
+        if self.copies >= CERTAIN and 2 * self.copies >= rows and not self.repeats:
+            raise InputError(
+                f"expected rows that were not learned yet, but {self.copies:,} of {rows:,} rows of {self.name} are "
+                f"further copies of rows that were learned before, and would count once more; leave out the copies, "
+                f"or learn all of them again",
+                arguments=("again",),
+            )
 
     def add(self, piece: NewPiece) -> None:
         """A piece was learned: the ledger has it from now on."""
@@ -123,6 +146,8 @@ class NewPieces:
 
     def warnings(self) -> list[str]:
         """What to tell of the table as a whole."""
+        if self.copies and not self.repeats:
+            return [f"{self.copies:,} rows of {self.name} are further copies of rows learned before; they were learned"]
         if self.familiar < min(SOME, max(SOME_SHARE * self.counts.learned, 2)):
             return []
         return [

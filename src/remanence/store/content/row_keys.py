@@ -38,6 +38,11 @@ class RowKeys:
         """Whether all rows are known."""
         return self.words.dtype.kind == "S"
 
+    @property
+    def are_all(self) -> bool:
+        """Whether the sample has left out no row so far, so that nothing of it is estimated."""
+        return self.limit >= TOP
+
     def _own(self, keys: Array) -> Array:
         if self.every:
             return keys

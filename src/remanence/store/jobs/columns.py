@@ -141,6 +141,7 @@ class Samples(NamedTuple):
     missing: int = 0  # rows that were dropped because of missing entries
     first_missing: int = -1  # the row number of the first of them
     added: int = 0  # how many of the numbers, the last ones, were added later
+    ends_missing: bool = False  # whether the last row was dropped
 
     def only(self, which: Array | slice) -> "Samples":
         """The rows selected by a boolean array, (n,), or a slice."""
@@ -192,14 +193,17 @@ def samples(piece: Piece, columns: Columns, drop: bool, labels: LabelReader | No
         count += len(X)
         places = block.first + np.arange(len(X))
         if complete.all():
+            part = Samples(X, y, places, added=len(columns.added))
+            del block, X, targets, y
             if drop or not missing:  # else read on, to count all of them
-                yield Samples(X, y, places, added=len(columns.added))
+                yield part
+            del part  # (while the next rows are read, these may be gone)
             continue
         gaps = places[~complete]
         missing, first = missing + len(gaps), int(gaps[0]) if first < 0 else first
         if drop:
             there = (X[complete], y[complete], places[complete])
-            yield Samples(*there, len(gaps), int(gaps[0]), len(columns.added))
+            yield Samples(*there, len(gaps), int(gaps[0]), len(columns.added), not complete[-1])
     if missing and not drop:
         raise missing_entries(missing, count, piece.name, first)
 
@@ -218,7 +222,7 @@ def blocks_of(
     piece: Piece, columns: Columns, labelled: bool = False, targets: Sequence[str] = (), originals: bool = False
 ) -> Iterator[RowBlock]:
     """The blocks of a piece; targets are numbers like some of the features and follow them in X."""
-    others = [] if columns.kinds is None else [name for name in columns.features if name not in columns.numbers]
+    others = [] if columns.kinds is None else [name for name in columns.features if columns.kinds[name] != "number"]
     labels = [columns.label] if labelled and columns.label is not None else []
     if columns.separator is not None:
         labels, others = [], [*others, *labels]

@@ -39,6 +39,7 @@ class LearnFile:
         self.trial = model
         self.read = self.missing = self.pending = self.listed = 0
         self.first_missing, self.unfinished = -1, False
+        self.ends_missing = False  # the last row has a gap, so that no known row behind it says that it was seen before
 
     @property
     def counts(self) -> FileCounts:
@@ -55,8 +56,10 @@ class LearnFile:
                 if len(ahead) > self.new.ahead:
                     self._take(ahead, ended=False)
         self._take(ahead, ended=True)
-        if self.missing and not self.rules.drop and (self.unfinished or not self.counts.skipped):
+        new = self.unfinished or self.ends_missing or not self.counts.skipped
+        if self.missing and new and not self.rules.drop:
             raise missing_entries(self.missing, self.read, self.name, self.first_missing)
+        self.new.check_copies()
         self.counts.dropped = self.missing
         self._commit(ended=True)
 
@@ -76,6 +79,7 @@ class LearnFile:
     def _count(self, part: Samples) -> None:
         if part.missing and self.first_missing < 0:
             self.first_missing = part.first_missing
+        self.ends_missing = part.ends_missing
         self.read += len(part.X) + part.missing
         self.missing += part.missing
 

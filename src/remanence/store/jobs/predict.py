@@ -1,6 +1,7 @@
 """Predicting with a model file: a table with the predictions of the model beside the columns of the data."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from remanence.tables import Dialect, RowBlock, Table, open_table
 from remanence.tables.formats import compression_of, format_of
 from remanence.tables.paths import STANDARD_INPUT, is_address, local_file
 from remanence.tables.write import encoded, output_format
+
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # (a path has lost one of the two slashes)
 
 
 def read_fitted(path: str | Path) -> ModelFile:
@@ -61,7 +64,7 @@ def default_out(data: str | Path) -> Path:
     if str(data) == STANDARD_INPUT or is_address(data):
         raise InputError(f"expected the name of a table to write, as the data are at {data}", arguments=("out",))
     ending = "".join(path.suffixes[-2:] if compression_of(path) else path.suffixes[-1:])
-    return path.with_name(f"{path.name.removesuffix(ending)}-predicted{ending}")
+    return path.with_name(f"{path.name.removesuffix(ending)}-predicted{_written_as(ending)}")
 
 
 def outputs_for(paths: Sequence[str | Path], out: str | Path | None) -> list[Path]:
@@ -71,12 +74,31 @@ def outputs_for(paths: Sequence[str | Path], out: str | Path | None) -> list[Pat
     folder = Path(out)
     if format_of(folder) is not None or (folder.exists() and not folder.is_dir()):
         raise InputError(f"expected a folder to write {len(paths)} tables to, got {out}", arguments=("out",))
-    found = [folder / PurePath(path).name for path in paths]
+    inside = [PurePath(PurePath(path).name) for path in paths]
+    if len(set(inside)) < len(inside):
+        inside = _below_one_folder(paths)
+    found = [folder / path.with_suffix(_written_as(path.suffix)) for path in inside]
     twice = [path.name for path, count in Counter(found).items() if count > 1]
     if twice:
         raise InputError(f"expected tables of different names to write to one folder, got {twice[0]} more than once")
-    folder.mkdir(parents=True, exist_ok=True)
+    for path in found:
+        path.parent.mkdir(parents=True, exist_ok=True)
     return found
+
+
+def _written_as(ending: str) -> str:
+    """The ending of a table with predictions; an NPY file, which is one array, becomes an NPZ file."""
+    return ".npz" if ending.lower() == ".npy" else ending
+
+
+def _below_one_folder(paths: Sequence[str | Path]) -> list[PurePath]:
+    """Tables of the same names in the folders in which they are, such as those of a partitioned data set."""
+    names = [str(path) if is_address(path) else str(Path(path).absolute()) for path in paths]
+    try:
+        shared = os.path.commonpath([os.path.dirname(name) for name in names])  # noqa: PTH120 (also of addresses)
+    except ValueError:  # (files and addresses)
+        return [PurePath(PurePath(name).name) for name in names]
+    return [PurePath(os.path.relpath(name, shared)) for name in names]
 
 
 def predict_table(
@@ -121,6 +143,10 @@ def _predict_file(
     given: str | None,
 ) -> PredictReport:
     report = PredictReport(str(out))
+    if ADDRESS.match(str(out)) and not out.parent.exists():
+        raise InputError(
+            f"expected a file of this machine to write to, got {out}; copy it there afterwards", arguments=("out",)
+        )
     out = Path(os.path.realpath(out))  # (links are followed)
     output_format(out)
     fitted = model if isinstance(model, ModelFile) else read_fitted(model)
