@@ -197,12 +197,12 @@ def peers(effort: Effort) -> tuple[Row, ...]:
     )
 
 
-def planned(rows: int, features: int) -> list[dict[str, float]]:
+def planned(rows: int, features: int) -> Iterator[dict[str, float]]:
     """Seconds that `rm.scale.plan` says, and those measured, with 1 to 4 workers, which share the cores there are."""
     import remanence as rm
     from remanence.scale.cost import measured_flops
 
-    found, begun = [], time.perf_counter()
+    begun = time.perf_counter()
     for k in range(PARTITIONS):
         partition(k, rows // PARTITIONS, features)
     read, cores = (time.perf_counter() - begun) / rows, os.cpu_count() or 1
@@ -218,12 +218,11 @@ def planned(rows: int, features: int) -> list[dict[str, float]]:
                 seconds.append(time.perf_counter() - begun)
         busy = min(count, cores)
         plan = rm.scale.plan(rows, features, CLASSES, busy, partitions=PARTITIONS, read=read, flops=flops)
-        found.append({"workers": count, "plan": plan.seconds, "measured": min(seconds), "load": os.getloadavg()[0]})
-    return found
+        yield {"workers": count, "plan": plan.seconds, "measured": min(seconds), "load": os.getloadavg()[0]}
 
 
 BENCHMARKS: dict[str, Benchmark] = {"scale-workers": workers, "scale-peers": peers}
 
 if __name__ == "__main__":
     for line in planned(*map(int, sys.argv[2:] or (400_000, 256))):
-        print(json.dumps(line))
+        print(json.dumps(line), flush=True)

@@ -20,6 +20,14 @@ def squared_sum(array: Array) -> float:
     return sum((float(np.vdot(piece, piece)) for piece in pieces), 0.0)  # (vdot does not announce an overflow)
 
 
+def aligned(array: Array) -> Array:
+    """The array, or a copy if its entries are not where compiled code expects numbers of their size.
+
+    Arrays over bytes that came from elsewhere, a message or a mapped file, begin anywhere.
+    """
+    return array if array.flags.aligned else array.copy(order="K")
+
+
 def read_only(array: Array) -> Array:
     """A view of `array` that cannot be written to, so that a caller cannot change a state through its weights."""
     view = array.view()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from remanence.arrays import Array, read_only, squared_sum  # noqa: F401 (read_only: remanence.checks had it)
+from remanence.arrays import Array, aligned, read_only, squared_sum  # noqa: F401 (read_only: remanence.checks had it)
 from remanence.errors import InputError, NumericalError
 
 try:
@@ -26,7 +26,7 @@ LARGEST = {np.dtype(np.float64): 1e150, np.dtype(np.float32): 1e15}  # sums of s
 def check_numbers(values: Any, name: str, dtype: npt.DTypeLike) -> Array:
     """Values as an array of this precision, or a refusal of what are no numbers; complex ones only where it is."""
     if type(values) is np.ndarray and values.dtype == dtype:  # the common case, without ceremony
-        return values
+        return aligned(values)
     check_unmasked(values, name)
     try:
         array = np.asarray(values)
@@ -36,8 +36,8 @@ def check_numbers(values: Any, name: str, dtype: npt.DTypeLike) -> Array:
         if array.dtype.kind == "c" and not complex_too:
             raise InputError(
                 f"expected {name} to hold real numbers, got {array.dtype}. Complex data not supported: "
-                f"pass real and imaginary parts as columns of their own, or begin a state of RLS, LMS, APA, ICL or "
-                f"Kalman with dtype=complex128"
+                f"pass real and imaginary parts as columns of their own, or begin a state of RLS, LMS, BlockLMS, "
+                f"APA, ICL or Kalman with dtype=complex128"
             )
         if array.dtype.kind not in ("fiubc" if complex_too else "fiub"):
             raise TypeError
@@ -49,7 +49,7 @@ def check_numbers(values: Any, name: str, dtype: npt.DTypeLike) -> Array:
             f"encode text and dates as numbers first"
         ) from None
     with np.errstate(over="ignore"):  # what becomes infinite in single precision is refused as such
-        return array.astype(dtype, copy=False)
+        return aligned(array.astype(dtype, copy=False))
 
 
 def _kind(values: Any) -> str:
@@ -122,7 +122,7 @@ def check_start(start: Any, features: int, outputs: int, dtype: npt.DTypeLike = 
     if not known:
         raise InputError(
             f"expected dtype float64 or float32, got {dtype!r}; "
-            f"complex numbers are learned by RLS, LMS, APA, ICL and Kalman"
+            f"complex numbers are learned by RLS, LMS, BlockLMS, APA, ICL and Kalman"
         )
     if start is None:
         return np.zeros((features, outputs), dtype)

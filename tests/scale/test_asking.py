@@ -59,3 +59,23 @@ def test_unlearning(data, parts):
     with pytest.raises(rm.InputError, match="partition"):
         rm.scale.unlearn(model, parts[0] * 1e3, parts[1])
     assert model.n_seen_ == len(X)
+
+
+def test_several_labels_per_row(data):
+    X, _, _, _ = data
+    Y = (X[:, :3] / np.logspace(0, -2, 3) > 0.3).astype(int)
+    sets = [[name for name, has in zip("abc", row, strict=True) if has] for row in Y]
+    for labels in (Y, sets):
+        halves = [(X[:300], labels[:300]), (X[300:], labels[300:])]
+        blocks = [dask.delayed(half, traverse=False) for half in halves]
+        one, many = rm.ContinualClassifier().fit(X, labels), rm.scale.fit(rm.ContinualClassifier(), blocks)
+        assert (rm.scale.predict(many, blocks).compute() == one.predict(X)).all()
+        found = rm.scale.evaluate(many, blocks)
+        assert found.rows == len(X) and found.accuracy == pytest.approx(one.score(X, labels))
+
+
+def test_labels_of_another_kind_are_refused_with_their_partition(data, parts):
+    X, y, _, _ = data
+    model = rm.ContinualClassifier().fit(X, y)
+    with pytest.raises(rm.InputError, match=r"partition \d+: .*numbers.*text"):
+        rm.scale.evaluate(model, parts[0], parts[1].astype(str))

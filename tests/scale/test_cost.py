@@ -11,9 +11,10 @@ def test_twice_the_workers_need_half_the_time_to_learn():
     assert one.bytes_sent == 0 and two.bytes_sent > 0
 
 
-def test_memory_is_three_roots_and_a_partition():
-    found = rm.scale.plan(10**6, 4096, 10, 4, partitions=1000, flops=1e10)
-    assert found.worker_bytes == pytest.approx(3 * 8 * 4096 * 4106 + 1000 * 4106 * 8)
+@pytest.mark.parametrize(("partitions", "roots"), [(1, 2), (64, 3), (65, 4), (1024, 4), (1025, 5)])
+def test_memory_is_the_roots_of_a_worker_and_a_partition(partitions, roots):
+    found = rm.scale.plan(10**6, 4096, 10, 4, partitions=partitions, flops=1e10)
+    assert found.worker_bytes == pytest.approx(roots * 8 * 4096 * 4106 + 10**6 / partitions * 4106 * 8)
 
 
 def test_chains_bound_the_workers_used():

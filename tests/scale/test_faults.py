@@ -77,3 +77,17 @@ def test_a_worker_leaves(expected, digest):
         threading.Timer(0.2, client.retire_workers, ([first],)).start()
         found = rm.scale.fit(rm.ContinualClassifier(), blocks(), client=client)
     assert digest(found) == digest(expected) and found.n_seen_ == 50 * BLOCKS
+
+
+def test_what_kills_every_worker_is_named():
+    from distributed import KilledWorker
+
+    from remanence.scale.engine import explained
+
+    with pytest.raises(rm.InputError, match=r"what partition 3 needs.*more memory"), explained():
+        raise KilledWorker("remanence-0123-learn-7: partition 3", None, 3)
+    keys = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("remanence.scale.learning.computed", lambda value, *_: keys.extend(value.__dask_graph__()))
+        rm.scale.fit(rm.ContinualClassifier(), blocks())
+    assert sum(str(key).endswith(": block 3") for key in keys) == 1

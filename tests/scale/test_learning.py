@@ -186,3 +186,36 @@ def test_sparse_blocks(data):
     np.testing.assert_allclose(many.coef_, one.coef_, atol=1e-10 * abs(one.coef_).max())
     found = rm.scale.predict(many, [dask.delayed(sparse.csr_array(X * (X > 0)))])
     assert (found.compute() == one.predict(X * (X > 0))).all()
+
+
+def pairs(n, X, y, **others):
+    """Delayed blocks, all the same but for some: block_3=(X, y)."""
+    return [dask.delayed(others.get(f"block_{i}", (X, y)), traverse=False) for i in range(n)]
+
+
+@pytest.mark.parametrize("n", [3, 64])
+@pytest.mark.parametrize("k", [0, 1, 2])
+def test_a_block_of_other_columns_or_labels_is_named(n, k):
+    X, y = np.random.default_rng(0).standard_normal((20, 3)), np.arange(20) % 2
+    for bad in ((np.hstack([X, X]), y), (X, y.astype(str))):
+        names = rf"block {k}\b.*differs|differs from block {k}\b"
+        with pytest.raises(rm.InputError, match=names):
+            rm.scale.fit(rm.ContinualClassifier(), pairs(n, X, y, **{f"block_{k}": bad}))
+    one = rm.ContinualClassifier().fit(X, y)
+    with pytest.raises(rm.InputError, match="block 0 differs from what was learned before"):
+        rm.scale.partial_fit(one, pairs(1, np.hstack([X, X]), y))
+
+
+@pytest.mark.parametrize("value", [np.ones((5, 3)), None, "text", (np.ones((5, 3)),) * 3, (np.ones((5, 3)), 1)])
+def test_a_block_that_is_no_pair_is_named(value):
+    X, y = np.random.default_rng(0).standard_normal((20, 3)), np.arange(20) % 2
+    with pytest.raises(rm.InputError, match=r"block 1: expected a (pair|label)"):
+        rm.scale.fit(rm.ContinualClassifier(), pairs(2, X, y, block_1=value))
+
+
+def test_blocks_are_counted_once_in_the_memory_of_workers(data):
+    """A task for rows and one for labels would count them again, beside the pair itself."""
+    X, y, _, _ = data
+    made = dask.delayed((X, y), traverse=False)
+    (block,) = rm.scale.blocks.blocks_of(rm.ContinualClassifier(), [made])
+    assert block.X.key == made.key and block.y is None

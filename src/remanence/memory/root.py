@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import get_lapack_funcs  # (here, and not in the function: the first row must not wait for it)
 
-from remanence.arrays import Array, square, squared_sum, triangle
+from remanence.arrays import Array, aligned, square, squared_sum, triangle
 from remanence.errors import InputError, NumericalError
 from remanence.kernels.folding import chunk, fold
 from remanence.memory.lost import ROUNDING, after_removal
@@ -183,7 +183,7 @@ class Root:
 
 
 def _from_triangle(packed: Array, target: Array, rest: Array, lost: Array | None) -> Root:
-    return Root(square(packed, len(target)), np.asfortranarray(target), rest, lost=lost)
+    return Root(square(packed, len(target)), aligned(np.asfortranarray(target)), rest, lost=lost)
 
 
 def check_solution(W: Array, info: int = 0) -> None:

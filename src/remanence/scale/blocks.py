@@ -7,19 +7,24 @@ from typing import Any
 import numpy as np
 
 from remanence.errors import InputError
-from remanence.scale.files import TableRules, are_files, delayed_files
+from remanence.scale.files import FileBlock, TableRules, are_files, delayed_files
 
 KINDS = "a dask Array or DataFrame, a list of delayed (X, y) pairs, or names of files"
 
 
 @dataclass(frozen=True)
 class DataBlock:
-    """A partition: a name for messages, delayed rows, delayed labels (None where there are none), the row count."""
+    """A partition: a name for messages, delayed rows, delayed labels, the row count.
+
+    Without labels X may be a delayed pair of rows and labels: `pair_of` takes it apart where it is, because a task of
+    its own for each half would let Dask count the rows twice.
+    """
 
     name: str
     X: Any
     y: Any = None
     rows: float = np.nan
+    is_file: bool = False  # a name, and no rows yet
 
 
 def blocks_of(model: Any, data: Any, labels: Any = None, labelled: bool = True) -> list[DataBlock]:
@@ -37,7 +42,9 @@ def blocks_of(model: Any, data: Any, labels: Any = None, labelled: bool = True) 
     if are_files(data):
         if labels is None:
             _require_labels(labelled, "the name of the label column")
-        return [DataBlock(name, block) for name, block in delayed_files(data, TableRules.of(model, labels))]
+        return [
+            DataBlock(name, block, is_file=True) for name, block in delayed_files(data, TableRules.of(model, labels))
+        ]
     if not isinstance(data, Iterable):
         raise InputError(f"expected {KINDS} as data, got {type(data).__name__}")
     data = list(data)
@@ -105,9 +112,8 @@ def _frame_blocks(data: Any, labels: Any, labelled: bool) -> list[DataBlock]:
         parts = data.to_delayed()
         from dask import delayed
 
-        split = delayed(_split, nout=2)
-        pairs = [split(part, labels) for part in parts]
-        return [DataBlock(f"partition {i}", pair[0], pair[1]) for i, pair in enumerate(pairs)]
+        split = delayed(_split)
+        return [DataBlock(f"partition {i}", split(part, labels)) for i, part in enumerate(parts)]
     parts = data.to_delayed()
     if labels is None:
         _require_labels(labelled, "the name of the label column")
@@ -123,17 +129,21 @@ def _split(frame: Any, labels: str | list[str]) -> tuple[Any, Any]:
 def _pair_blocks(data: Sequence[Any], labels: Any, labelled: bool) -> list[DataBlock]:
     if labels is not None:
         raise InputError("expected labels=None beside delayed (X, y) pairs, which hold them")
-    if labelled:
-        return [DataBlock(f"block {i}", pair[0], pair[1]) for i, pair in enumerate(data)]
-    from dask import delayed
-
-    first = delayed(_first)
-    return [DataBlock(f"block {i}", first(item)) for i, item in enumerate(data)]
+    return [DataBlock(f"block {i}", item) for i, item in enumerate(data)]
 
 
-def _first(item: Any) -> Any:
-    """X of a pair (X, y), or of X alone."""
-    return item[0] if isinstance(item, tuple) else item
+def pair_of(X: Any, y: Any) -> tuple[Any, Any]:
+    """On a worker: rows and labels of a block that is no file."""
+    if y is None:
+        if not (isinstance(X, (tuple, list)) and len(X) == 2):
+            raise InputError(f"expected a pair of rows and labels (X, y), got {type(X).__name__}; let it return both")
+        X, y = X
+    return X, y
+
+
+def rows_of(X: Any) -> Any:
+    """On a worker: the rows of a block that is no file, which may be a pair with labels."""
+    return X[0] if isinstance(X, tuple) else X
 
 
 def _require_labels(labelled: bool, what: str) -> None:
@@ -143,6 +153,8 @@ def _require_labels(labelled: bool, what: str) -> None:
 
 def check_pair(X: Any, y: Any) -> None:
     """On a worker: rows and labels of a block must pair."""
+    if not hasattr(y, "__len__") or getattr(y, "ndim", 1) == 0:
+        raise InputError(f"expected a label for each of {count_rows(X)} rows, got {type(y).__name__}")
     if count_rows(X) != len(y):
         raise InputError(f"X has {count_rows(X)} rows but y has {len(y)}; they must pair row by row")
 
@@ -150,3 +162,13 @@ def check_pair(X: Any, y: Any) -> None:
 def count_rows(X: Any) -> int:
     """The rows of a block, dense or sparse."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def row_pairs(X: Any, y: Any) -> Iterable[tuple[Any, Any]]:
+    """On a worker: the rows and labels of a block, in batches where it is a file."""
+    return X.pairs() if isinstance(X, FileBlock) else [pair_of(X, y)]
+
+
+def row_batches(X: Any) -> Iterable[Any]:
+    """On a worker: the rows of a block, in batches where it is a file."""
+    return X.rows() if isinstance(X, FileBlock) else [rows_of(X)]

@@ -2,7 +2,7 @@
 
     learn   rows / workers · (fold + read)       every worker its share of the rows
     merge   merges on the longest path · (merge + triangle / bandwidth)
-    memory  3 roots + a partition                of a worker, see tree.py
+    memory  (2 + levels of merges) roots + a partition      of a worker that does all the work, see tree.py
 
 A fold of n rows into a d × d factor takes 2nd² + 2ndc floating-point operations, a merge of two factors ⅔d³ + d²c.
 """
@@ -18,8 +18,6 @@ from remanence.errors import InputError
 from remanence.memory import root as roots
 from remanence.scale.tree import FAN, chain_length
 from remanence.validation import check_count, check_number
-
-ROOTS = 3  # square roots that a worker holds at a time
 
 
 @dataclass(frozen=True)
@@ -124,19 +122,19 @@ def plan(
     fold = (2 * d * d + 2 * d * c) / flops
     merge = (2 / 3 * d**3 + d * d * c) / flops
     sent = itemsize * (d * (d + 1) / 2 + d * c)
-    longest = _longest_path(chains)
+    longest, levels = _longest_path(chains)
     learn = n * math.ceil(chains / used) / chains * (fold + read)
     merging = longest * (merge + sent / bandwidth)
-    memory = ROOTS * itemsize * (d * d + d * c) + n / partitions * (d + c) * itemsize
+    memory = (2 + levels) * itemsize * (d * d + d * c) + n / partitions * (d + c) * itemsize
     return CostPlan(learn + merging, learn, merging, (chains - 1) * sent * (used - 1) / used, memory, partitions, used)
 
 
-def _longest_path(chains: int) -> int:
-    """Merges one after the other between the last chain and the model."""
-    longest, count = 0, chains
+def _longest_path(chains: int) -> tuple[int, int]:
+    """Merges one after the other between the last chain and the model, and their levels."""
+    longest, levels, count = 0, 0, chains
     while count > 1:
-        longest, count = longest + min(count, FAN) - 1, -(-count // FAN)
-    return longest
+        longest, levels, count = longest + min(count, FAN) - 1, levels + 1, -(-count // FAN)
+    return longest, levels
 
 
 def measured_flops(features: int, outputs: int, seconds: float = 0.5) -> float:

@@ -1,9 +1,12 @@
 """Where delayed values are computed: a client of a cluster, or the threads of this process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from remanence.errors import InputError
+
+MARK = ": "  # in the names of tasks, before that of the partition
 
 
 def find_client(client: Any) -> Any:
@@ -31,7 +34,25 @@ def computed(value: Any, client: Any, finish: Callable[[Any], Any]) -> Any:
     if client.asynchronous:
 
         async def later() -> Any:
-            return finish(await client.compute(value))
+            with explained():
+                found = await client.compute(value)
+            return finish(found)
 
         return later()
-    return finish(client.compute(value).result())
+    with explained():
+        found = client.compute(value).result()
+    return finish(found)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Say what to do where workers died of a task; the name of a task of ours ends in that of its partition."""
+    from distributed import KilledWorker
+
+    try:
+        yield
+    except KilledWorker as problem:
+        raise InputError(
+            f"expected workers that can hold what {str(problem.task).rpartition(MARK)[2]} needs, but all that tried it "
+            f"died; give them more memory, or make partitions smaller"
+        ) from None

@@ -1,16 +1,20 @@
 """Evaluate on a cluster: confusion counts or sums of errors per partition, added up in the order of partitions."""
 
 from collections import Counter
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 
+from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.scale.blocks import blocks_of, check_pair, count_rows
+from remanence.estimators.label_sets import SETS, answers
+from remanence.labels import check_same_kind
+from remanence.scale.blocks import blocks_of, check_pair, count_rows, row_pairs
 from remanence.scale.engine import computed
-from remanence.scale.files import row_pairs
 from remanence.scale.naming import naming
-from remanence.store.jobs.evaluate import ErrorSums, Evaluation, confusion_matrix
+from remanence.store.jobs.evaluate import ErrorSums, Evaluation, SetCounts, confusion_matrix
 
 
 def evaluate(model: Any, data: Any, labels: Any = None, *, client: Any = None) -> Evaluation:
@@ -46,6 +50,8 @@ def evaluate(model: Any, data: Any, labels: Any = None, *, client: Any = None) -
         if not rows:
             raise InputError("expected rows to evaluate on, got none in any partition")
         if hasattr(model, "classes_"):
+            if model._sets() is not None:
+                return Evaluation(rows, 0, *confusion_matrix({}, []), {}, sets=reduce(add, (part for _, part in found)))
             pairs = sum((part for _, part in found), Counter[tuple[Any, Any]]())
             return Evaluation(rows, 0, *confusion_matrix(pairs, model.classes_.tolist()), {})
         sums = ErrorSums()
@@ -60,15 +66,31 @@ def evaluate(model: Any, data: Any, labels: Any = None, *, client: Any = None) -
 def _compare(model: Any, X: Any, y: Any, name: str) -> tuple[int, Any]:
     """On a worker: the rows of a block, and how often each true label was answered by each, or sums of errors."""
     pairs, sums, count = Counter[tuple[Any, Any]](), ErrorSums(), 0
+    sets = SetCounts(model.classes_.tolist()) if hasattr(model, "classes_") and model._sets() is not None else None
     with naming(name):
         for rows, labels in row_pairs(X, y):
             check_pair(rows, labels)
             if not count_rows(rows):
                 continue
-            true, predicted = np.asarray(labels), model.predict(rows)
-            count += len(true)
+            predicted = model.predict(rows)
+            count += len(predicted)
+            if sets is not None:
+                sets.add(*(as_sets(y, model.classes_) for y in (labels, predicted)))
+                continue
+            true = np.asarray(labels)
             if hasattr(model, "classes_"):
+                true = np.array(true.tolist()) if true.dtype.kind == "O" else true
+                check_same_kind(true, model.classes_)
                 pairs.update(zip(true.tolist(), predicted.tolist(), strict=True))
             else:
                 sums.add(true.reshape(len(true), -1), predicted.reshape(len(true), -1))
-    return count, pairs if hasattr(model, "classes_") else sums
+    return count, sets if sets is not None else pairs if hasattr(model, "classes_") else sums
+
+
+def as_sets(y: Any, classes: Array) -> Array:
+    """Several labels per row as frozensets, (n,), where they are an indicator too."""
+    if getattr(y, "ndim", 1) == 2:
+        return answers(np.asarray(y), classes, SETS)
+    found = np.empty(len(y), object)
+    found[:] = [frozenset(labels) for labels in y]
+    return found

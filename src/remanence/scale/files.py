@@ -6,7 +6,7 @@ own, unless the model knows its columns by name.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 from remanence.errors import FileError, InputError
 from remanence.estimators import RandomFeatures
+from remanence.estimators.rows.columns import NamedTable
 from remanence.labels import LabelKind, LabelReader, kind_of_classes
 from remanence.store.jobs.columns import Columns, blocks_of, features_of, samples
 from remanence.store.jobs.session import is_classifier
@@ -43,6 +44,7 @@ class TableRules:
     declared: Mapping[str, str] | None  # kinds of columns; None if all are numbers
     gaps: bool  # whether rows with missing features are learned
     named: bool  # whether the estimator takes rows with the names of their columns
+    framed: bool = False  # whether features of other kinds take them, as a DataFrame
 
     @classmethod
     def of(cls, model: Any, labels: Any) -> "TableRules":
@@ -67,6 +69,7 @@ class TableRules:
             kinds,
             kinds is not None and features.missing == "indicator",
             names is not None if fitted else _takes_names(model.features),
+            model.features is not None,
         )
 
     def columns(self, table: Table) -> Columns:
@@ -150,6 +153,7 @@ class FileBlock:
     path: str
     columns: Columns
     named: bool
+    framed: bool  # whether what takes the names wants a DataFrame
 
     def pairs(self) -> Iterator[tuple[Any, Any]]:
         """Rows and their labels; a file without rows has none."""
@@ -159,7 +163,10 @@ class FileBlock:
                 table.require(self.columns.outputs)
                 for piece in table.pieces():
                     for part in samples(piece, self.columns, drop=False):
-                        yield self._rows(part.X), part.y
+                        pair = self._rows(part.X), part.y
+                        del part
+                        yield pair
+                        del pair  # (while the next rows are read, these may be gone)
         except EmptyTable:
             return
 
@@ -177,13 +184,18 @@ class FileBlock:
                                 f"expected numbers everywhere in {piece.name}, but row {row} has missing or infinite "
                                 f"entries; fill them in"
                             )
-                        yield self._rows(X)
+                        rows = self._rows(X)
+                        del block, X
+                        yield rows
+                        del rows
         except EmptyTable:
             return
 
     def _rows(self, X: Any) -> Any:
         if not self.named or self.columns.kinds is not None:
             return X
+        if not self.framed:
+            return NamedTable(list(self.columns.features), X)
         import pandas as pd
 
         return pd.DataFrame(X, columns=list(self.columns.features), copy=False)
@@ -208,14 +220,4 @@ def delayed_files(data: Any, rules: TableRules) -> list[tuple[str, Any]]:
     else:
         columns = delayed(read_columns, pure=True)(paths[:FIRST_FILES], rules)
     make = delayed(FileBlock, pure=True)
-    return [(path, make(path, columns, rules.named)) for path in paths]
-
-
-def row_pairs(X: Any, y: Any) -> Iterable[tuple[Any, Any]]:
-    """On a worker: the rows and labels of a block, in batches where it is a file."""
-    return X.pairs() if isinstance(X, FileBlock) else [(X, y)]
-
-
-def row_batches(X: Any) -> Iterable[Any]:
-    """On a worker: the rows of a block, in batches where it is a file."""
-    return X.rows() if isinstance(X, FileBlock) else [X]
+    return [(path, make(path, columns, rules.named, rules.framed)) for path in paths]

@@ -2,16 +2,18 @@
 
 import copy
 import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sklearn.base import clone
 
-from remanence.errors import InputError
+from remanence.errors import InputError, NumericalError
 from remanence.estimators import ContinualClassifier, ContinualRegressor, RandomFeatures
 from remanence.methods.least_squares import SoftMethod
-from remanence.scale.blocks import DataBlock, blocks_of, check_pair, count_rows
-from remanence.scale.engine import computed
-from remanence.scale.files import FileBlock, row_batches, row_pairs, with_kinds
+from remanence.scale.blocks import DataBlock, blocks_of, check_pair, count_rows, row_batches, row_pairs
+from remanence.scale.engine import MARK, computed
+from remanence.scale.files import FileBlock, with_kinds
 from remanence.scale.naming import naming
 from remanence.scale.travel import LearnedPart, pack, unpack
 from remanence.scale.tree import reduced
@@ -135,10 +137,17 @@ def _learned(model: Any, data: Any, labels: Any, client: Any, fresh: bool) -> An
     if isinstance(model.features, RandomFeatures) and model.features.scale == "auto":
         settings = _with_scale(settings, model.features_ if known else model.features, blocks, name)
     learn, merge, count = delayed(_learn, pure=True), delayed(_merge, pure=True), iter(range(1 << 62))
+    learn_files = delayed(_learn_files, pure=True)
 
-    def learn_block(before: Any, block: DataBlock) -> Any:
-        key = f"{name}-learn-{next(count)}"
-        return learn(settings, before, block.X, block.y, block.name, dask_key_name=key)
+    def learn_chain(chain: Sequence[DataBlock]) -> Any:
+        if all(block.is_file for block in chain):  # one task: what is between two files need not be kept
+            files = [block.X for block in chain]
+            return learn_files(settings, files, dask_key_name=f"{name}-learn-{next(count)}{MARK}{chain[0].name}")
+        learned = None
+        for block in chain:
+            key = f"{name}-learn-{next(count)}{MARK}{block.name}"
+            learned = learn(settings, learned, block.X, block.y, block.name, dask_key_name=key)
+        return learned
 
     def merge_two(a: Any, b: Any) -> Any:
         return merge(settings, a, b, dask_key_name=f"{name}-merge-{next(count)}")
@@ -147,9 +156,12 @@ def _learned(model: Any, data: Any, labels: Any, client: Any, fresh: bool) -> An
         if learned is None:
             raise InputError("expected rows to learn, got none in any partition")
         found = unpack(model, learned)
-        return merged(model, found) if known else found
+        if not known:
+            return found
+        with naming(f"{learned.first} differs from what was learned before"):
+            return merged(model, found)
 
-    return computed(reduced(blocks, learn_block, merge_two), client, finish)
+    return computed(reduced(blocks, learn_chain, merge_two), client, finish)
 
 
 def _with_scale(settings: Any, features: RandomFeatures, blocks: list[DataBlock], name: str) -> Any:
@@ -190,12 +202,37 @@ def _learn(model: Any, before: LearnedPart | None, X: Any, y: Any, name: str) ->
                 continue
             if learner is None:
                 learner = model._blank() if before is None else unpack(model, before)
-            learner.partial_fit(rows, labels)
-        return before if learner is None else pack(learner)
+            with beside(before, model._blank(), rows, labels):
+                learner.partial_fit(rows, labels)
+            del rows, labels  # (while the next ones are read, these may be gone)
+        return before if learner is None else pack(learner, name if before is None else before.first)
+
+
+@contextmanager
+def beside(before: LearnedPart | None, blank: Any, rows: Any, labels: Any) -> Iterator[None]:
+    """Name the first of the earlier partitions in errors of rows that could be learned but for it."""
+    try:
+        yield
+    except InputError as problem:
+        if before is None:
+            raise
+        try:
+            blank.partial_fit(rows, labels)
+        except (InputError, NumericalError):
+            raise problem from None
+        raise InputError(f"it differs from {before.first}: {problem}") from None
+
+
+def _learn_files(model: Any, files: Sequence[FileBlock]) -> LearnedPart | None:
+    """On a worker: what was learned from files, one after the other; None for no rows."""
+    learned = None
+    for file in files:
+        learned = _learn(model, learned, file, None, file.path)
+    return learned
 
 
 def _merge(model: Any, a: LearnedPart | None, b: LearnedPart | None) -> LearnedPart | None:
     if a is None or b is None:
         return b if a is None else a
-    with naming("a merge of partitions"):
-        return pack(unpack(model, a).merge(unpack(model, b)))
+    with naming(f"{b.first} differs from {a.first}"):
+        return pack(unpack(model, a).merge(unpack(model, b)), a.first)

@@ -1,4 +1,4 @@
-"""How a task runs on a worker: with one thread, as Dask runs a task per thread, and errors name their partition."""
+"""How a task runs on a worker: with one thread, within the worker's memory, and errors name their partition."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,13 +6,30 @@ from pathlib import PurePath
 
 from remanence.errors import InputError, NumericalError
 from remanence.parallel import threads
+from remanence.tables.pages.stripes import read_within
+
+SHARE = 16  # of a worker's memory, what a thread may hold of the undecoded pages of a file
+
+
+@contextmanager
+def as_task() -> Iterator[None]:
+    """Fold rows with this thread alone, as Dask runs a task per thread, and read files within the worker's memory."""
+    try:
+        from distributed import get_worker
+
+        worker = get_worker()
+        memory = (worker.memory_manager.memory_limit or float("inf")) / (SHARE * worker.state.nthreads)
+    except (ImportError, ValueError):  # (Dask's own threads, in this process)
+        memory = float("inf")
+    with threads(1), read_within(memory):
+        yield
 
 
 @contextmanager
 def naming(partition: str) -> Iterator[None]:
-    """Re-raise errors of the library with the name of a partition in front; fold rows with this thread alone."""
+    """Run as a task whose errors have the name of a partition in front."""
     try:
-        with threads(1):
+        with as_task():
             yield
     except (InputError, NumericalError) as problem:
         if PurePath(partition).name in str(problem):

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from remanence.scale.blocks import blocks_of, count_rows
-from remanence.scale.files import row_batches
+from remanence.estimators.label_sets import answers
+from remanence.scale.blocks import blocks_of, count_rows, row_batches
 from remanence.scale.naming import naming
 
 
@@ -54,7 +54,9 @@ def _like(model: Any) -> Any:
     """Predictions for no rows: their dtype and number of outputs."""
     now = model._now()
     if hasattr(now, "classes_"):
-        return np.empty(0, now.classes_.dtype)
+        form = now._sets()
+        none = np.empty((0, len(now.classes_)))
+        return np.empty(0, now.classes_.dtype) if form is None else answers(none, now.classes_, form)
     template = now._method().template(now.state_)
     return np.empty(0 if now._flat else (0, template.shape[1]), template.dtype)
 

@@ -12,15 +12,16 @@ class LearnedPart:
     """The learned attributes of an estimator; they are never written to, because a task may run twice."""
 
     attributes: dict[str, Any]
+    first: str = ""  # the name of its first partition, for messages
 
 
-def pack(model: Any) -> LearnedPart:
+def pack(model: Any, first: str = "") -> LearnedPart:
     """What the model has learned; a frozen encoder stays with the settings, which reach every worker once."""
     settings = set(model.get_params(deep=False))
     attributes = {name: value for name, value in model.__dict__.items() if name not in settings}
     if not isinstance(model.features, (RandomFeatures, GrowingFeatures)):
         attributes.pop("features_", None)
-    return LearnedPart(attributes)
+    return LearnedPart(attributes, first)
 
 
 def unpack(model: Any, learned: LearnedPart) -> Any:

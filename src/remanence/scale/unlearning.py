@@ -3,9 +3,8 @@
 import copy
 from typing import Any
 
-from remanence.scale.blocks import blocks_of, check_pair, count_rows
+from remanence.scale.blocks import blocks_of, check_pair, count_rows, row_pairs
 from remanence.scale.engine import computed
-from remanence.scale.files import row_pairs
 from remanence.scale.learning import check_mergeable
 from remanence.scale.naming import naming
 

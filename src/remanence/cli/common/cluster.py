@@ -8,7 +8,7 @@ import typer
 
 Workers = Annotated[
     int | None,
-    typer.Option(help="Read and compute in so many processes on this machine (needs remanence[scale])."),
+    typer.Option(help="Read and compute in so many processes on this machine (needs Dask, the extra 'scale')."),
 ]
 Cluster = Annotated[
     str | None,

@@ -9,6 +9,7 @@ FLAGS = {
     "columns": "--column NAME:KIND",
     "data": "--data FOLDER",
     "drop": "--drop-nan",
+    "encoding": "--csv-option encoding=NAME",
     "features": "--features",
     "given": "--format NAME",
     "folder": "--out FOLDER",

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path, PurePath
 from typing import Any
 
-from remanence.parallel import threads
 from remanence.scale.jobs.cluster import in_order
 from remanence.scale.jobs.predict import seen
+from remanence.scale.naming import as_task
 from remanence.store.jobs.evaluate import Compared, EvaluateOptions, Evaluation, combined, compare_table
 from remanence.store.jobs.learn import OnRows
 from remanence.store.jobs.predict import read_fitted
@@ -43,5 +43,5 @@ def _same(model: ModelFile) -> ModelFile:
 
 
 def _compare(model: ModelFile, path: str, asked: EvaluateOptions) -> Compared:
-    with threads(1):
+    with as_task():
         return compare_table(model, path, asked)

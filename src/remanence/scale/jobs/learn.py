@@ -233,3 +233,4 @@ def _decide(book: NewPieces, keys: Array) -> None:
         if piece is not None:
             book.check_familiar(piece)
             book.add(piece)
+    book.check_copies()

@@ -11,7 +11,7 @@ from remanence.arrays import Array
 from remanence.errors import FileError, InputError, MissingDependency, NumericalError
 from remanence.estimators import RandomFeatures
 from remanence.hashing import ROW_KEY
-from remanence.parallel import threads
+from remanence.scale.naming import as_task
 from remanence.scale.travel import LearnedPart, pack
 from remanence.store.content.new_pieces import Rules
 from remanence.store.jobs.learn import LearnJob
@@ -76,7 +76,7 @@ def learn_paths(base: LearnBase, paths: Sequence[str], skip: bool) -> FilesLearn
     job.keep_keys = True
     records = list[FileRecord]()
     failed: Exception | None = None
-    with threads(1):
+    with as_task():
         for path in paths:
             try:
                 with warnings.catch_warnings(record=True) as told:

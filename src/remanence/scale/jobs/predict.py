@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from remanence.parallel import threads
 from remanence.scale.jobs.cluster import in_order
+from remanence.scale.naming import as_task
 from remanence.store.jobs.predict import PredictReport, predict_table, read_fitted
 from remanence.store.model_file import ModelFile
 from remanence.tables.paths import is_address
@@ -49,5 +49,5 @@ def _same(model: ModelFile) -> ModelFile:
 
 
 def _predict(model: ModelFile, path: str, out: str, options: dict[str, Any]) -> PredictReport:
-    with threads(1):
+    with as_task():
         return predict_table(model, path, out, **options)
