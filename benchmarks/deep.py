@@ -73,6 +73,21 @@ def _dense(torch: Any, net: Any, X: Any) -> Callable[[], None]:
     return project
 
 
+def _products(torch: Any, net: Any, directions: int, steps: int) -> Callable[[], None]:
+    """The two thin products of each weight matrix and nothing else: what projecting a step costs at least."""
+    from remanence.deep.guards.projection.thin_products import subtract_product, times
+
+    weights = [p.detach().clone() for p in net.parameters() if p.dim() == 2]
+    bases = [torch.linalg.qr(torch.randn(W.shape[1], min(directions, W.shape[1])))[0].contiguous() for W in weights]
+
+    def multiply() -> None:
+        for _ in range(steps):
+            for W, U in zip(weights, bases, strict=True):
+                subtract_product(W, times(W, U) * 1e-9, U.mT)
+
+    return multiply
+
+
 def _compare(make: Any, shape: tuple[int, ...], batch: int, dense: bool, effort: Effort) -> Any:
     """Seconds of the same steps bare, guarded and (asked for) with the dense projection; how far old answers moved."""
     with _torch() as torch, ExitStack() as guarded:
@@ -91,6 +106,8 @@ def _compare(make: Any, shape: tuple[int, ...], batch: int, dense: bool, effort:
         between = {"dense": _dense(torch, nets["dense"], old)} if dense else {}
         steps = effort.rows(5, 1)
         calls = {n: _trainer(torch, nets[n], optimizers[n], X, y, steps, between.get(n)) for n in names}
+        if dense:
+            calls["products"] = _products(torch, nets["bare"], len(old), steps)
         # what is looked for are differences of milliseconds: many short rounds find a quiet moment for every side
         found = measure(calls, replace(effort, rounds=8 * effort.rounds))
         moved = {n: float((nets[n](old) - before).detach().abs().max() / before.abs().max()) for n in names}
@@ -124,7 +141,11 @@ def _mlp_rows(name: str, batch: int, goal: Goal, dense_goal: Goal, effort: Effor
     first, weights = width * hidden, width * hidden + hidden * hidden + hidden * 10
     # a bare step multiplies each weight three times by the batch, the first layer's twice; the projection twice by U
     share = 2 * weights * effort.features(OLD) / (batch * (3 * weights - first))
-    note = f"the projection needs {share:.2f} times the multiplications of forward and backward"
+    least = 1 + found.best("products", steps) / found.best("bare", steps)
+    note = (
+        f"the projection needs {share:.2f} times the multiplications of forward and backward; its products alone, "
+        f"without biases and outputs, would make it {least:.2f}"
+    )
     return (
         _row(name, f"{what}: a step", found, moved, steps, goal, note),
         Row(
@@ -184,6 +205,47 @@ def transformer(effort: Effort) -> tuple[Row, ...]:
         return (_row("deep-transformer", what, found, moved, 1, Goal("at most", 1.15)),)
 
 
+def _absorbing(name: str, width: int, rows: int, effort: Effort) -> Row:
+    """Absorb rows with a memory of bounded rank, beside one forward pass over the same rows."""
+    with _torch() as torch:
+        width, batch = effort.features(width), effort.rows(512, 16)
+        torch.manual_seed(0)
+        nn = torch.nn
+        net = nn.Sequential(*(m for _ in range(4) for m in (nn.Linear(width, width), nn.ReLU())), nn.Linear(width, 10))
+        batches = torch.randn(effort.rows(rows, 2 * batch), width).split(batch)
+
+        def forward() -> None:
+            with torch.no_grad():
+                for X in batches:
+                    net(X)
+
+        def absorb() -> Any:
+            return rm.deep.GradientProjection(net, memory="lowrank").absorb(batches)
+
+        found = measure({"forward": forward, "absorb": absorb}, replace(effort, rounds=min(effort.rounds, 2)))
+        layers = found.results["absorb"].layers
+        return Row(
+            name,
+            f"absorb {sum(map(len, batches))} rows with memory='lowrank' (rank 256), 4 layers of width {width}",
+            found.best("absorb"),
+            "a forward pass over the same rows",
+            found.best("forward"),
+            Goal("at most", 2),
+            unit="seconds",
+            accuracy={"least energy kept in a layer": min(layer.kept for layer in layers)},
+            rounds=found.pairs("absorb", "forward"),
+            note="counts the forward pass inside absorb; what does not grow with the rows weighs more with fewer",
+        )
+
+
+def absorbing(effort: Effort) -> tuple[Row, ...]:
+    """Normal random inputs, as many as 128 texts of 128 words have: all directions are about equally strong."""
+    return (
+        _absorbing("deep-absorb", 4096, 16384, effort),
+        _absorbing("deep-absorb-narrow", 1024, 16384, effort),
+    )
+
+
 def small_batches(effort: Effort) -> tuple[Row, ...]:
     return _mlp_rows("deep-small", 10, Goal("at most"), Goal("at most"), effort)
 
@@ -201,4 +263,5 @@ BENCHMARKS: dict[str, Benchmark] = {
     "deep-small": small_batches,
     "deep-cnn": convolutions,
     "deep-transformer": transformer,
+    "deep-absorb": absorbing,
 }

@@ -22,6 +22,7 @@ class Recurrent(nn.Module):
 
 @pytest.mark.parametrize("make", GUARDS)
 def test_parameters_without_a_rule_are_named_with_the_choices(make, rows, moved, answers, learn):
+    torch.manual_seed(0)
     net = Recurrent().double()
     with pytest.raises(rm.InputError, match=r"no rule protects offset, rnn\.weight_ih_l0.*frozen=.*free=.*'rnn\.\*'"):
         make(net)
@@ -124,6 +125,8 @@ BATCHES = {
     "nothing": (lambda x: None, "got NoneType"),
     "a data set": (lambda x: torch.utils.data.TensorDataset(x), "got TensorDataset"),
     "numbers": (lambda x: [1, 2], "got int"),
+    "too narrow": (lambda x: [x, x[:, :-1]], r"got torch.float64 \(3, 9\) \(.*\); check their shape"),
+    "integers": (lambda x: [x.long()], r"got torch.int64 \(3, 10\)"),
     "NaN": (lambda x: [x, a_nan(x)], "layer 0 contain NaN"),
     "infinity": (lambda x: [x / 0], "layer 0 contain NaN"),
     "infinity inside": (lambda x: [x * 1e300, x * 1e308], "contain NaN or infinity"),

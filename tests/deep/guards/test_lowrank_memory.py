@@ -33,6 +33,7 @@ def test_beyond_the_rank_the_strongest_directions_are_kept(make, rows):
     energies = torch.linalg.svdvals(X).square()
     share = float(energies[:8].sum() / energies.sum())
     assert layer.rank <= 8
+    assert layer.drift < 1e-12, "nothing has been trained since"
     assert share - 0.02 < layer.kept <= share + 1e-9
     kept = guard._memory.directions["0"].basis[0]
     leading = torch.linalg.svd(X, full_matrices=False).Vh[:4].T
@@ -59,7 +60,60 @@ def test_saved_and_loaded(make, mlp, rows, tmp_path):
         make(net, memory="lowrank").load_state_dict(full.state_dict())
 
 
-@pytest.mark.parametrize("options", [{"memory": "small"}, {"rank": 4}, {"memory": "lowrank", "rank": 0}])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("make", GUARDS)
+def test_a_share_of_the_energy_takes_the_fewest_directions_that_hold_it(make, dtype, rows, tmp_path):
+    torch.manual_seed(0)
+    net, X = nn.Sequential(nn.Linear(30, 2, bias=False)).double(), rows(600, 30) * torch.logspace(0, -2, 30)
+    net, X = net.to(dtype), X.to(dtype)
+    guard = make(net, memory="lowrank", rank=0.9)
+    (layer,) = guard.absorb(X.split(100)).layers
+    energies = torch.linalg.svdvals(X.double()).square()
+    shares = energies.cumsum(0) / energies.sum()
+    fewest = int((shares < 0.9).sum()) + 1
+    assert layer.rank == fewest and layer.kept == pytest.approx(float(shares[fewest - 1]), abs=1e-3)
+    assert layer.drift < 1e-5
+    rm.save(guard, tmp_path / "guard")
+    again = rm.load(tmp_path / "guard", model=net)
+    assert again.settings == guard.settings and again.settings["rank"] == 0.9
+    again.absorb([X[:50]])
+
+
+@pytest.mark.parametrize("make", GUARDS)
+def test_bytes_hold_as_many_directions_as_fit(make, mlp, rows):
+    net = mlp()
+
+    def size(guard):
+        layers = guard.state_dict()["layers"].values()
+        parts = ("basis", "answers", "factor", "target", "rest")
+        return sum(layer[part].numel() * 8 for layer in layers for part in parts)
+
+    for room in (9000, 20000, 10**9):
+        guard = make(net, memory="lowrank", max_bytes=room)
+        guard.absorb([rows(50, 10)])
+        assert size(guard) <= room
+        assert guard.settings["rank"] == guard._rank
+        if room < 10**9:
+            more = make(net, memory="lowrank", rank=guard._rank + 1)
+            more.absorb([rows(50, 10)])
+            assert size(more) > 0.9 * room
+    assert guard._rank == 41, "all directions of the widest layer"
+    with pytest.raises(rm.InputError, match="max_bytes of at least"):
+        make(net, memory="lowrank", max_bytes=100)
+
+
+BAD = [
+    {"memory": "small"},
+    {"rank": 4},
+    {"max_bytes": 10**6},
+    {"memory": "lowrank", "rank": 0},
+    {"memory": "lowrank", "rank": 1.0},
+    {"memory": "lowrank", "rank": 4, "max_bytes": 10**6},
+    {"memory": "lowrank", "max_bytes": 0},
+]
+
+
+@pytest.mark.parametrize("options", BAD)
 def test_bad_settings_raise_an_error(options, mlp):
     with pytest.raises(rm.InputError):
         rm.deep.GradientProjection(mlp(), **options)

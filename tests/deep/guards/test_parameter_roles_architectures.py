@@ -163,6 +163,52 @@ def experts():
     return Of(use, gate=nn.Linear(10, 3), experts=parts, head=nn.Linear(10, 2))
 
 
+def attention():
+    def use(net, x):
+        return net.head((x + net.part(x, x, x, need_weights=False)[0]).mean(1))
+
+    return Of(use, part=nn.MultiheadAttention(24, 2, batch_first=True), head=nn.Linear(24, 2))
+
+
+def learned_positions():
+    def use(net, x):
+        return net.head(torch.tanh(net.inner(x + net.positions(torch.arange(x.shape[1])))).mean(1))
+
+    return Of(use, positions=nn.Embedding(6, 12), inner=nn.Linear(12, 20), head=nn.Linear(20, 2))
+
+
+def rotary_positions():
+    def use(net, x):
+        q, k = (_rotated(part(x), net.angles[: x.shape[1]]) for part in (net.q, net.k))
+        return net.head(((q @ k.mT).softmax(-1) @ net.v(x)).mean(1))
+
+    net = Of(use, q=nn.Linear(12, 8), k=nn.Linear(12, 8), v=nn.Linear(12, 8), head=nn.Linear(8, 2))
+    net.register_buffer("angles", torch.arange(6.0)[:, None] / torch.tensor([1.0, 10.0, 100.0, 1000.0]))
+    return net
+
+
+def _rotated(x, angles):
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()], dim=-1)
+
+
+def transposed_linear():
+    pytorch_utils = pytest.importorskip("transformers.pytorch_utils")
+    return nn.Sequential(pytorch_utils.Conv1D(20, 10), nn.Tanh(), nn.Linear(20, 2))
+
+
+def plain_adapters():
+    def use(net, x):
+        return net.head(torch.tanh(net.base(x) + net.B(net.A(x))))
+
+    net = Of(use, base=nn.Linear(10, 12), A=nn.Linear(10, 2, bias=False), B=nn.Linear(2, 12, bias=False))
+    net.head = nn.Linear(12, 2)
+    nn.init.zeros_(net.B.weight)
+    for part in (net.base, net.head):
+        part.requires_grad_(False)
+    return net
+
+
 HELD = {
     "RNN": (lambda: last_output(nn.RNN(5, 16, batch_first=True), nn.Linear(16, 2)), (2, 3, 5)),
     "GRU": (lambda: last_output(nn.GRU(5, 16, batch_first=True), nn.Linear(16, 2)), (2, 3, 5)),
@@ -171,6 +217,8 @@ HELD = {
     "GRUCell": (lambda: cells(nn.GRUCell), (2, 3, 5)),
     "LSTMCell": (lambda: cells(nn.LSTMCell), (2, 3, 5)),
     "weight norm": (weight_normed, (3, 10)),
+    "RMSNorm": (lambda: nn.Sequential(nn.Linear(10, 20), nn.RMSNorm(20), nn.Linear(20, 2)), (3, 10)),
+    "LayerNorm": (lambda: nn.Sequential(nn.Linear(10, 20), nn.LayerNorm(20), nn.Linear(20, 2)), (3, 10)),
     "a norm of the user's own": (
         lambda: nn.Sequential(nn.Linear(10, 20), ScaleNorm(20), nn.Linear(20, 2)),
         (3, 10),
@@ -178,6 +226,11 @@ HELD = {
     "ConvTranspose and PReLU": (upsampling, (1, 4, 5, 5)),
     "mixture of experts": (experts, (4, 10)),
     "einsum attention": (einsum_attention, (2, 3, 24)),
+    "MultiheadAttention": (attention, (2, 3, 24)),
+    "learned positions": (learned_positions, (2, 3, 12)),
+    "rotary positions": (rotary_positions, (2, 3, 12)),
+    "Conv1D of transformers": (transposed_linear, (3, 10)),
+    "adapters B(A(x)) of plain Linear modules": (plain_adapters, (3, 10)),
     "TransformerEncoder with a padding mask": (encoder, (2, 3, 24)),
     "Transformer": (whole_transformer, (2, 3, 24)),
     "grouped and depthwise convolutions": (convolutions, (1, 4, 5, 5)),
@@ -281,6 +334,16 @@ def old_weight_norm():
         return nn.utils.weight_norm(nn.Linear(4, 4))
 
 
+def raw_adapters():
+    net = nn.Linear(4, 4)
+    net.lora_A, net.lora_B = nn.Parameter(torch.ones(2, 4)), nn.Parameter(torch.zeros(4, 2))
+    return net
+
+
+def raw_positions():
+    return Of(lambda net, x: net.a(x + net.positions), a=nn.Linear(4, 4), positions=nn.Parameter(torch.zeros(3, 4)))
+
+
 def pruned():
     from torch.nn.utils import prune
 
@@ -296,6 +359,8 @@ REFUSED = {
     "prune": pruned,
     "attention with its own keys": lambda: nn.MultiheadAttention(4, 2, add_bias_kv=True),
     "a raw Parameter": with_raw_parameter,
+    "positions as a raw Parameter": raw_positions,
+    "adapters A, B as raw Parameters (loralib)": raw_adapters,
 }
 
 

@@ -7,6 +7,8 @@ import pytest
 import remanence as rm
 
 torch = pytest.importorskip("torch")
+from remanence.deep.guards.planning import loosest_within  # noqa: E402
+
 nn, optim = torch.nn, torch.optim
 
 
@@ -64,14 +66,70 @@ def test_choose_takes_the_loosest_setting_within_the_budget_and_leaves_the_weigh
     def old_score():
         return 1 - float((answers(net, x) - target).square().mean() / target.square().mean())
 
-    choice = guard.choose(train, old_score, budget=0.05, new_score=lambda: -float(loss(net, new).detach()))
+    options = {"budget": 0.05, "new_score": lambda: -float(loss(net, new).detach())}
+    coarse = guard.choose(train, old_score, refine=0, **options)
+    assert all(old < 0.95 for _, old, _ in coarse.tried[:-1]) and coarse.value == coarse.tried[-1][0]
+    choice = guard.choose(train, old_score, **options)
+    tried = {value: old for value, old, _ in choice.tried}
+    assert choice.tried[: len(coarse.tried)] == coarse.tried and len(choice.tried) <= len(coarse.tried) + 3
+    assert choice == guard.choose(train, old_score, **options), "the same again"
     assert all(torch.equal(weights[n], t) for n, t in net.state_dict().items())
     assert choice.setting == guard.tuned[0] and getattr(guard, choice.setting) == choice.value
-    assert all(old < 0.95 for _, old, _ in choice.tried[:-1])
-    assert choice.within == (choice.tried[-1][1] >= 0.95)
+    assert choice.within == (tried[choice.value] >= 0.95)
     train()
-    assert old_score() == pytest.approx(choice.tried[-1][1], abs=1e-6)
+    assert old_score() == pytest.approx(tried[choice.value], abs=1e-6)
     assert guard.report().tasks == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "values", "limit", "between"),
+    [
+        ("energy", (0.5, 0.9, 0.99, 1.0), 0.97, (0.9, 0.99)),
+        ("energy", (0.5, 0.9, 0.99, 1.0), 0.9999, (0.99, 1.0)),
+        ("damping", (1e4, 1e2, 1.0), 5.0, (1e2, 1.0)),
+        ("alpha", (0.0, 1.0, 10.0), 0.3, (0.0, 1.0)),
+    ],
+)
+def test_values_between_the_candidates_come_as_close_to_the_limit_as_halving_does(setting, values, limit, between):
+    strict = -1 if setting == "damping" else 1
+    calls = []
+
+    def trial(value):
+        calls.append(value)
+        return value, float(strict * value >= strict * limit), math.nan
+
+    loose, tight = between
+    for refine in range(7):
+        calls.clear()
+        choice = loosest_within(setting, values, 1.0, refine, trial)
+        assert choice.within and strict * choice.value >= strict * limit
+        assert len(calls) == values.index(tight) + 1 + refine == len(choice.tried)
+        assert all(min(between) < value < max(between) for value in calls[values.index(tight) + 1 :])
+    outside = max((v for v in (*calls, loose) if strict * v < strict * limit), key=lambda v: strict * v)
+    assert abs(choice.value - outside) < abs(tight - loose) / 16
+    assert loosest_within(setting, values[-1:], 1.0, 3, trial).value == values[-1], "nothing looser was outside"
+    none = loosest_within(setting, values, 2.0, 3, trial)
+    assert not none.within and len(none.tried) == len(values) and none.value == values[-1]
+
+
+def test_candidates_of_ones_own_are_not_refined_unless_asked(started):
+    _, guard, _, _ = started()
+    scores = iter([1.0, 0.0, 1.0])
+    choice = guard.choose(lambda: None, lambda: next(scores), candidates=(0.5, 0.9))
+    assert [value for value, *_ in choice.tried] == [0.5, 0.9] and guard.energy == choice.value == 0.9
+    scores = iter([1.0, 0.0, 1.0, 0.0, 1.0])
+    choice = guard.choose(lambda: None, lambda: next(scores), candidates=(0.5, 0.9), refine=2)
+    assert guard.energy == choice.value == choice.tried[3][0] < 0.9
+    scores = iter([1.0, 0.0, 1.0, 0.0])
+    choice = guard.choose(lambda: None, lambda: next(scores), candidates=(0.5, 0.9), refine=1)
+    assert guard.energy == choice.value == 0.9, "the last one tried was outside the budget"
+    scores = iter([-1.0, -1.2, -1.04])  # such as minus a loss
+    choice = guard.choose(lambda: None, lambda: next(scores), budget=0.05, candidates=(0.5, 0.9, 1.0))
+    assert choice.within and choice.value == 0.9
+    with pytest.raises(rm.InputError, match="old_score"):
+        guard.choose(lambda: None, lambda: math.nan)
+    with pytest.raises(rm.InputError, match="refine"):
+        guard.choose(lambda: None, lambda: 1.0, refine=-1)
 
 
 def test_choose_that_fails_changes_nothing(started):

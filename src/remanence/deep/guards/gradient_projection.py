@@ -41,8 +41,11 @@ class GradientProjection(LayerGuard):
     memory : "full" or "lowrank"
         "full" keeps every direction of the inputs of a layer, which needs d² numbers for d inputs; "lowrank" keeps the
         `rank` strongest, for wide layers. The report names the share of the energy that is kept.
-    rank : int, optional
-        Bound of a "lowrank" memory in each layer (default 256).
+    rank : int or float, optional
+        Bound of a "lowrank" memory in each layer (default 256 directions), or, below 1, the share of the energy of a
+        task's inputs to keep, in at most 256 directions.
+    max_bytes : int, optional
+        Instead of `rank`: keep as many directions as fit, in bytes that one task may add to the memory.
     frozen, free : names or patterns of parameters
         `frozen` parameters do not change after the first task; `free` ones are left to the optimizer, unprotected.
 
@@ -78,11 +81,12 @@ class GradientProjection(LayerGuard):
         energy: ByLayer = 1.0,
         *,
         memory: str = "full",
-        rank: int | None = None,
+        rank: float | None = None,
+        max_bytes: int | None = None,
         frozen: Iterable[str] = (),
         free: Iterable[str] = (),
     ) -> None:
-        super().__init__(model, frozen, free, memory, rank)
+        super().__init__(model, frozen, free, memory, rank, max_bytes)
         self.energy = energy
         self._energies()
 

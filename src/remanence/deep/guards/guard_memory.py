@@ -112,11 +112,15 @@ def grow_outputs(memory: GuardMemory, roles: ParameterRoles, name: str, more: in
 
 
 def drift(roots: list[LayerRoot], values: Tensor) -> float:
-    """Return how far a layer's outputs on everything recorded have changed, relative to the outputs then."""
+    """Return how far a layer's outputs on everything recorded have changed, relative to the outputs then.
+
+    A memory of bounded rank knows this of the directions that it kept.
+    """
     moved = size = 0.0
     for root, W in zip(roots, values.numpy(), strict=True):
-        moved += float(((root.factor @ W.T - root.target) ** 2).sum() + root.rest.sum())
-        size += float((root.target**2).sum() + root.rest.sum())
+        unseen = 0.0 if isinstance(root, LowRankRoot) else float(root.rest.sum())
+        moved += float(((root.factor @ W.T - root.target) ** 2).sum()) + unseen
+        size += float((root.target**2).sum()) + unseen
     return float(np.sqrt(moved / size)) if size else 0.0
 
 

@@ -6,24 +6,26 @@ The targets z are the layer's outputs at the current weights: with them the same
 layer's outputs on everything recorded have drifted.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from remanence.deep.guards.checks.batches import Forward, call_checked, check_batches, first_line
+from remanence.deep.guards.checks.batches import Forward, call_explained, check_batches, first_line
 from remanence.deep.guards.checks.padding import RealPositions, real_positions, without_padding
 from remanence.deep.guards.parameter_roles import ParameterRoles
 from remanence.deep.guards.projection.buffers import record_buffer_reads
 from remanence.deep.nn.distributed import all_gather, any_process
 from remanence.deep.nn.eval_mode import eval_mode
+from remanence.deep.nn.input_sketch import InputSketch
 from remanence.deep.nn.layers import RecordedModule, WeightMatrix
-from remanence.deep.nn.lowrank_root import LayerRoot, dropped_energy, empty_root, root_from_arrays
+from remanence.deep.nn.lowrank_root import LayerRoot, LowRankRoot, dropped_energy, empty_root, root_from_arrays
 from remanence.errors import InputError
 
 FOLD_AT_ONCE = 4096  # rows: a convolution has thousands per image
@@ -32,9 +34,11 @@ FOLD_AT_ONCE = 4096  # rows: a convolution has thousands per image
 class InputRecorder:
     """Records the inputs of a model's layers, embeddings and norms during a task."""
 
-    def __init__(self, roles: ParameterRoles, rank: int | None = None) -> None:
+    def __init__(self, roles: ParameterRoles, rank: int | None = None, share: float = 1.0) -> None:
         self.roles, self.rank = roles, rank  # rank: bound of each memory, None for all directions
+        self.share = share  # of the energy of the inputs that a bounded memory should hold
         self.roots: dict[str, list[LayerRoot]] = {}
+        self._sketches: dict[str, list[InputSketch]] = {}
         self.rows: dict[str, int] = {}
         self.looked_up = {
             n: torch.zeros(len(m.weight), dtype=torch.bool, device="cpu") for n, m in roles.tables.items()
@@ -68,10 +72,14 @@ class InputRecorder:
                         "everywhere); leave it out. Nothing was absorbed"
                     )
                 with _explain_vmap_errors():
-                    call_checked(model, batch, forward)
+                    call_explained(model, batch, forward)
                 self.begun = True
                 first = batch if first is None and self.seen else first
         self.read |= dict.fromkeys(read, True)
+        for name, sketches in self._sketches.items():
+            self.roots[name] = [s.root(W.numpy()) for s, W in zip(sketches, self._values[name], strict=True)]
+        for name, roots in self.roots.items():
+            self.roots[name] = [r.within(self.share) if isinstance(r, LowRankRoot) else r for r in roots]
         return first
 
     def _hook(self, hooks: ExitStack, module: nn.Module, hook: Any) -> None:
@@ -120,22 +128,39 @@ class InputRecorder:
 
     def _fold(self, matrix: WeightMatrix, rows: Tensor) -> None:
         groups, outputs, inputs = matrix.shape
-        if matrix.name not in self.roots:
-            self.roots[matrix.name] = [empty_root(inputs, outputs, self.rank) for _ in range(groups)]
+        if matrix.name not in self.rows:
             self.rows[matrix.name] = 0
             self._values[matrix.name] = matrix.values()
+            # squares of strengths would cost a float64 model half of its digits
+            if self.rank is not None and matrix.weight.dtype is not torch.float64:
+                if not bool(torch.isfinite(matrix.weight).all()):
+                    _raise_not_finite(matrix.name)
+                self._sketches[matrix.name] = [InputSketch(inputs, self.rank) for _ in range(groups)]
+            else:
+                self.roots[matrix.name] = [empty_root(inputs, outputs, self.rank) for _ in range(groups)]
+        if matrix.name in self._sketches:
+            self._fold_sketched(matrix, rows)
+        else:
+            self._fold_exactly(matrix, rows)
+        self.rows[matrix.name] += rows.shape[1]
+
+    def _fold_exactly(self, matrix: WeightMatrix, rows: Tensor) -> None:
         roots, values = self.roots[matrix.name], self._values[matrix.name]
         for part in torch.split(rows, FOLD_AT_ONCE, dim=1):
             X = matrix.completed(part)
             Y = X @ values.transpose(1, 2)
             if not (torch.isfinite(X).all() and torch.isfinite(Y).all()):
-                raise InputError(
-                    f"the inputs or outputs of layer {matrix.name} contain NaN or infinity; check the batches and the "
-                    "weights (nothing was absorbed)"
-                )
+                _raise_not_finite(matrix.name)
             for g, root in enumerate(roots):
                 roots[g] = root.folded(X[g].numpy(), Y[g].numpy(), donate=True)  # (O1)
-        self.rows[matrix.name] += rows.shape[1]
+
+    def _fold_sketched(self, matrix: WeightMatrix, rows: Tensor) -> None:
+        for part in torch.split(rows, FOLD_AT_ONCE, dim=1):
+            X = matrix.completed(part, rows.device)
+            for g, sketch in enumerate(self._sketches[matrix.name]):
+                sketch.fold(X[g])
+                if not math.isfinite(sketch.energy):  # as soon as one input is not
+                    _raise_not_finite(matrix.name)
 
     def gathered(self, device: torch.device) -> "InputRecorder":
         """Combine the recordings of all processes of a distributed run, identically in each of them."""
@@ -143,7 +168,7 @@ class InputRecorder:
             groups, outputs, inputs = matrix.shape
             mine = self.roots.get(name) or [empty_root(inputs, outputs, self.rank) for _ in range(groups)]
             rows = sum(int(count) for count in all_gather(torch.tensor([self.rows.get(name, 0)], device="cpu"), device))
-            arrays = [[root.factor, root.target, root.rest, np.array([dropped_energy(root)])] for root in mine]
+            arrays = [(root.factor, root.target, root.rest, np.array([dropped_energy(root)])) for root in mine]
             found = [[all_gather(torch.from_numpy(np.ascontiguousarray(a)), device) for a in r] for r in arrays]
             if rows:
                 self.rows[name], self.roots[name] = rows, [_merged(group, self.rank) for group in found]
@@ -153,6 +178,13 @@ class InputRecorder:
         self.called = dict(zip(self.called, flags, strict=False))
         self.read = dict(zip(self.read, flags[len(self.called) :], strict=True))
         return self
+
+
+def _raise_not_finite(name: str) -> NoReturn:
+    raise InputError(
+        f"the inputs or outputs of layer {name} contain NaN or infinity; check the batches and the weights (nothing "
+        "was absorbed)"
+    )
 
 
 class Lookups(TorchFunctionMode):

@@ -4,6 +4,7 @@ task ends:   record each layer's inputs → square root of their Gram matrix →
 task runs:   optimizer steps → each matrix keeps the allowed part of its step (protected_directions.py)
 """
 
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +17,7 @@ from torch import nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from remanence.deep.guards.checks.batches import Forward, call_model
+from remanence.deep.guards.checks.memory_bounds import memory_bounds
 from remanence.deep.guards.checks.trial import TrialStep
 from remanence.deep.guards.fresh_adapters import move_fresh_adapters
 from remanence.deep.guards.guard import Guard, check_complete, check_saved, saved_state
@@ -32,7 +34,15 @@ from remanence.deep.guards.guard_memory import (
 )
 from remanence.deep.guards.input_recorder import InputRecorder
 from remanence.deep.guards.parameter_roles import ParameterRoles, assign_roles, check_patterns
-from remanence.deep.guards.planning import GuardChoice, Loss, check_budget, gradient_left, model_loss
+from remanence.deep.guards.planning import (
+    GuardChoice,
+    Loss,
+    Trial,
+    check_budget,
+    gradient_left,
+    loosest_within,
+    model_loss,
+)
 from remanence.deep.guards.projection.buffers import FrozenBuffer, changed_outside_message
 from remanence.deep.guards.projection.guarded_steps import StepProjector
 from remanence.deep.guards.projection.layer_projector import LayerProjector
@@ -46,7 +56,6 @@ from remanence.deep.nn.lowrank_root import LayerRoot, LowRankRoot
 from remanence.errors import InputError
 from remanence.validation import check_count, check_number
 
-LOW_RANK = 256  # directions a layer
 FULL = 0.9999  # a softly protected layer approaches 1 without reaching it
 
 ByLayer = float | Mapping[str, float]  # one number for all layers, or one per layer name
@@ -63,17 +72,16 @@ class LayerGuard(Guard):
         frozen: Iterable[str] = (),
         free: Iterable[str] = (),
         memory: str = "full",
-        rank: int | None = None,
+        rank: float | None = None,
+        max_bytes: int | None = None,
     ) -> None:
         super().__init__(model)
-        if memory not in ("full", "lowrank") or (rank is not None and memory == "full"):
-            raise InputError(f"expected memory 'full', or 'lowrank' with a rank, got {memory!r} with rank {rank!r}")
-        self._rank = None if memory == "full" else check_count(LOW_RANK if rank is None else rank, "rank")
         self._frozen, self._free = (
             check_patterns(self.model, frozen, "frozen"),
             check_patterns(self.model, free, "free"),
         )
         self._roles = assign_roles(self.model, self._frozen, self._free)
+        self._rank, self._share = memory_bounds(memory, rank, max_bytes, self._roles.matrices.values())
         self._memory = GuardMemory()
 
     def absorb(self, batches: Iterable[Any], forward: Forward = call_model) -> GuardReport:
@@ -103,7 +111,7 @@ class LayerGuard(Guard):
         device = next(self.model.parameters()).device if self._distributed else None
         if device is not None:
             broadcast_buffers(self.model)
-        recorder = InputRecorder(self._roles, self._rank)
+        recorder = InputRecorder(self._roles, self._rank, self._share)
         with all_or_none(device):
             first = recorder.record(self.model, batches, forward)
         if device is not None:
@@ -133,7 +141,11 @@ class LayerGuard(Guard):
 
     def capacity(self) -> dict[str, float]:
         """Return the used share of each layer's input space, 0 to 1; a layer at 1 cannot learn any more."""
-        used = {layer.name: layer.capacity for layer in self.report().layers}
+        used = {}
+        for name, matrix in self._roles.matrices.items():
+            groups, _, inputs = matrix.shape
+            kept = self._memory.directions.get(name)
+            used[name] = 0.0 if kept is None else kept.used / (groups * inputs)
         tables = self._memory.table_rows
         return used | {n: float(tables[n].float().mean()) if n in tables else 0.0 for n in self._roles.tables}
 
@@ -212,12 +224,14 @@ class LayerGuard(Guard):
         budget: float = 0.01,
         new_score: Callable[[], float] | None = None,
         candidates: Iterable[float] | None = None,
+        refine: int | None = None,
     ) -> GuardChoice:
         """Choose the loosest setting that loses at most a share of the old score, by trying.
 
         The model is trained from its current weights at one candidate after the other, until the old score is within
-        the budget. Afterwards model and optimizer states inside `train` are not used further: the model has the
-        weights it had before, and the guard has the chosen setting for all tasks so far.
+        the budget. Then the gap between that candidate and the last one outside the budget is halved a few times.
+        Afterwards model and optimizer states inside `train` are not used further: the model has the weights it had
+        before, and the guard has the chosen setting for all tasks so far.
 
         Parameters
         ----------
@@ -226,11 +240,13 @@ class LayerGuard(Guard):
         old_score : callable
             Returns the score on rows of earlier tasks that were kept aside, larger is better.
         budget : float
-            Allowed loss: the share of the old score before training.
+            Allowed loss: the share of the old score before training (of its size, if that is negative).
         new_score : callable, optional
             Returns the score on the new task, for the record.
         candidates : iterable of float, optional
             Values of energy (`GradientProjection`), damping (`OWM`) or alpha (`ScaledProjection`), loosest first.
+        refine : int, optional
+            How many values to try between candidates; by default 3, or none if candidates are given.
 
         Returns
         -------
@@ -239,26 +255,30 @@ class LayerGuard(Guard):
         """
         name, default = self.tuned
         values = tuple(default if candidates is None else candidates)
-        allowed = (1 - check_budget(budget)) * float(old_score())
+        more = (3 if candidates is None else 0) if refine is None else check_count(refine, "refine", low=0)
+        share, score = check_budget(budget), check_number(float(old_score()), "old_score", low=-math.inf)
+        allowed = score - share * abs(score)
         if not values or not self._memory.tasks:
             raise InputError("expected candidates and an absorbed task to choose by, got none")
         weights = {n: t.detach().clone() for n, t in self.model.state_dict().items()}
         before, memory = getattr(self, name), self._memory
-        tried: list[tuple[float, float, float]] = []
+
+        def trial(value: float) -> Trial:
+            self._reprotect(name, value, memory)
+            train()
+            found = value, float(old_score()), float("nan") if new_score is None else float(new_score())
+            self.model.load_state_dict(weights)
+            return found
+
         try:
-            for value in values:
-                self._reprotect(name, value, memory)
-                train()
-                tried.append((value, float(old_score()), float("nan") if new_score is None else float(new_score())))
-                self.model.load_state_dict(weights)
-                if tried[-1][1] >= allowed:
-                    break
+            choice = loosest_within(name, values, allowed, more, trial)
+            self._reprotect(name, choice.value, memory)
         except BaseException:
             self.model.load_state_dict(weights)
             setattr(self, name, before)
             self._memory = memory
             raise
-        return GuardChoice(name, tried[-1][0], tried[-1][1] >= allowed, tuple(tried))
+        return choice
 
     def _reprotect(self, name: str, value: float, memory: GuardMemory) -> None:
         """Protect the tasks so far anew at another setting, from the inputs that a memory recorded."""
@@ -270,7 +290,8 @@ class LayerGuard(Guard):
     @property
     def _memory_settings(self) -> dict[str, Any]:
         """Settings of a memory of bounded rank; none for a full one, as in files of earlier versions."""
-        return {} if self._rank is None else {"memory": "lowrank", "rank": self._rank}
+        bound = self._rank if self._share == 1.0 else self._share
+        return {} if bound is None else {"memory": "lowrank", "rank": bound}
 
     def _for_layers(self, given: ByLayer, name: str, otherwise: float, **limits: Any) -> dict[str, float]:
         """Return a setting by layer name; settings may change between tasks, and layers may be added."""

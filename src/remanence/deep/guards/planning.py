@@ -3,7 +3,10 @@
     left = ‖G (I − U ω Uᵀ)‖ / ‖G‖                     (N1)   per layer, G: the gradient of the new task's loss
 
 A setting is chosen by trying: train at each candidate from the loosest to the strictest, from the same weights, until
-the old score is within the budget.
+the old score is within the budget; then halve the gap to the last one outside, on the scale of damping, alpha or
+1 − energy, whose useful values differ by factors:
+
+    middle = √(a b)                                   (N2)   the mean if one of them is 0
 """
 
 from collections.abc import Callable, Iterable
@@ -20,6 +23,7 @@ from remanence.errors import InputError
 from remanence.validation import check_number
 
 Loss = Callable[[nn.Module, Any], Tensor]
+Trial = tuple[float, float, float]  # a value, and the old and the new score with it
 
 
 @dataclass(frozen=True)
@@ -50,12 +54,40 @@ class GuardChoice:
     setting: str
     value: float
     within: bool
-    tried: tuple[tuple[float, float, float], ...]
+    tried: tuple[Trial, ...]
 
     def __str__(self) -> str:
         verdict = "within the budget" if self.within else "no candidate kept the old score within the budget"
         lines = [f"{self.setting} {self.value:g}: {verdict}", f"{self.setting:<9} old score  new score"]
         return "\n".join([*lines, *(f"{v:<9g} {old:<10.4f} {new:.4f}" for v, old, new in self.tried)])
+
+
+def loosest_within(
+    setting: str, values: Iterable[float], allowed: float, refine: int, trial: Callable[[float], Trial]
+) -> GuardChoice:
+    """Try values from the loosest to the strictest until the old score is allowed, then `refine` values in between."""
+    tried: list[Trial] = []
+    for value in values:
+        tried.append(trial(value))
+        if tried[-1][1] >= allowed:
+            break
+    inside, within = tried[-1][0], tried[-1][1] >= allowed
+    if within and len(tried) > 1:
+        outside = tried[-2][0]
+        for _ in range(refine):
+            middle = _between(setting, outside, inside)
+            if middle in (outside, inside):  # nothing lies between neighbouring floats
+                break
+            tried.append(trial(middle))
+            inside, outside = (middle, outside) if tried[-1][1] >= allowed else (inside, middle)
+    return GuardChoice(setting, inside, within, tuple(tried))
+
+
+def _between(setting: str, a: float, b: float) -> float:
+    """Return the middle of two settings on their scale (N2)."""
+    if setting == "energy":
+        return 1 - _between("rest", 1 - a, 1 - b)
+    return float((a * b) ** 0.5) if a > 0 and b > 0 else (a + b) / 2
 
 
 def model_loss(model: nn.Module, batch: Any) -> Tensor:

@@ -46,6 +46,15 @@ class LowRankRoot:
         whole = self.spectrum.kept() + self.dropped
         return self.spectrum.kept() / whole if whole else 1.0
 
+    def within(self, share: float) -> "LowRankRoot":
+        """With the fewest directions that hold this share of the inputs' energy, or all if they hold less."""
+        energies = self.spectrum.strength**2
+        enough = share * (self.spectrum.kept() + self.dropped)
+        r = min(int(np.searchsorted(np.cumsum(energies), enough)) + 1, len(energies))
+        basis, target = self.spectrum.basis[:, :r], self.spectrum.target
+        rest, dropped = self.rest + (target[r:] ** 2).sum(0), self.dropped + float(energies[r:].sum())
+        return replace(self, spectrum=Spectrum(basis, self.spectrum.strength[:r], target[:r], rest, dropped))
+
     def folded(self, X: Array, Y: Array, donate: bool = False) -> "LowRankRoot":
         """With the rows X (n, d) and their outputs Y (n, c)."""
         spectrum = self.spectrum

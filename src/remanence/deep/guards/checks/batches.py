@@ -1,4 +1,4 @@
-"""Call a model on a batch, with clear errors for batches that do not fit its signature or dtype."""
+"""Call a model on a batch, with clear errors for batches that do not fit its signature, shapes or dtype."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -38,6 +38,22 @@ def call_checked(model: nn.Module, batch: Any, forward: Forward) -> Any:
     except RuntimeError as error:
         _check_precision(model, batch, error)
         raise
+
+
+def call_explained(model: nn.Module, batch: Any, forward: Forward) -> Any:
+    """`call_checked`, with torch's errors about shapes, types and devices as InputError too."""
+    try:
+        return call_checked(model, batch, forward)
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, IndexError) as error:
+        if forward is not call_model or str(error).startswith("vmap"):  # a forward of the user's own may raise its own
+            raise
+        given = " and ".join(f"{t.dtype} {tuple(t.shape)}" for t in tree_leaves(batch) if isinstance(t, Tensor))
+        raise InputError(
+            f"expected batches as {type(model).__name__} takes them, got {given} ({first_line(error)}); "
+            "check their shape, dtype and device"
+        ) from error
 
 
 def _check_arguments(model: nn.Module, batch: Any) -> None:

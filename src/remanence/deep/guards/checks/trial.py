@@ -63,8 +63,9 @@ class TrialStep:
         noise = torch.Generator("cpu").manual_seed(0)
         for parameter in self.roles.kept:
             if parameter.requires_grad:
-                size = 0.1 * float(parameter.double().square().mean().sqrt()) or 0.01
-                step = torch.randn(parameter.shape, generator=noise, dtype=torch.float64, device="cpu") * size
+                working = parameter.dtype if parameter.dtype.itemsize >= 4 else torch.float32
+                size = 0.1 * float(parameter.to(working).norm()) / max(parameter.numel(), 1) ** 0.5 or 0.01
+                step = torch.randn(parameter.shape, generator=noise, dtype=working, device="cpu").mul_(size)
                 parameter.add_(step.to(parameter))
         for projector in projectors:
             projector.project_step()

@@ -68,9 +68,11 @@ class LayerProjector:
         if moving not in self.corrections and any(moving):
             places = slice(0 if moving[0] else self.inputs, None if moving[1] or self.bias is None else self.inputs)
             C, left = self.directions.correction(places)
+            # C = Uᵀ if all of [W b] can change and every direction is hard: then U is stored once
+            same = self.directions.strength is None and moving[0] and (moving[1] or self.bias is None)
             self.corrections[moving] = Correction(
                 C,
-                self._working(C[:, :, : self.inputs]) if moving[0] else None,
+                (self.basis.mT if same else self._working(C[:, :, : self.inputs])) if moving[0] else None,
                 self._working(C[:, :, self.inputs :]) if moving[1] else None,
                 None if left is None else self._working(left),
             )
