@@ -10,13 +10,15 @@ import torch
 from torch import Tensor, nn
 
 import remanence as rm
-from experiments.facts import SUBJECT, World, answers
+from experiments.facts import LENGTH, World, answers
 from experiments.published_edits import AlphaEdit, Memit, Published, Rome, second_moment
 from remanence.arrays import Array
 from remanence.deep import find_values
 
-LAYER = "blocks.0.down"
-CONTEXTS, STEPS, RATE, DECAY = 3, 20, 0.2, 1e-3
+LAYER, PLACE = "blocks.1.down", LENGTH - 1  # the last layer at the last word, where subject and relation have met
+CONTEXTS, STEPS, RATE, DECAY, LIMIT = 3, 20, 0.2, 1e-3, 2.0
+SURE = 0.5  # the probability that every new answer should have
+ROUNDS = 4  # of more weight for edits that do not, after every batch
 SCORED = ("efficacy", "paraphrase", "neighbourhood")
 
 
@@ -36,22 +38,30 @@ class Edits:
         shift = np.random.default_rng(seed).integers(1, world.objects.max() + 1, len(subjects))
         return cls(world, subjects, (world.objects[subjects, 0] + shift) % (world.objects.max() + 1), others, seed)
 
-    def searched(self, net: nn.Module, rows: Array, limit: float) -> Any:
-        """Keys and values of some edits on the present network.
-
-        A fact is searched in CONTEXTS sentences, and in one about the subject's other relation, whose present answer
-        stays.
-        """
+    def stated(self, rows: Array) -> list[Tensor]:
+        """CONTEXTS sentences for every edit, in which it is searched."""
         rng = np.random.default_rng((self.seed, int(rows[0])))
-        first = np.zeros(len(rows), int)
-        subjects = self.subjects[rows]
-        stated = [self.world.sentences(subjects, first, rng) for _ in range(CONTEXTS)]
-        stays = self.world.sentences(subjects, first + 1, rng)
-        wanted = self.world.answer(subjects, first, self.objects[rows])
-        targets = torch.cat([*[wanted] * CONTEXTS, answers(net, stays)])
-        facts = torch.arange(len(rows)).repeat(CONTEXTS + 1)
-        options = {"steps": STEPS, "rate": RATE, "decay": DECAY, "limit": limit}
-        return find_values(net, LAYER, torch.cat([*stated, stays]), SUBJECT, targets, facts, **options)
+        first, subjects = np.zeros(len(rows), int), self.subjects[rows]
+        return [self.world.sentences(subjects, first, rng) for _ in range(CONTEXTS)]
+
+    def wanted(self, rows: Array) -> Tensor:
+        """The words to be answered."""
+        return self.world.answer(self.subjects[rows], np.zeros(len(rows), int), self.objects[rows])
+
+    def searched(self, net: nn.Module, rows: Array) -> tuple[Tensor, Tensor]:
+        """Keys and values of some edits on a network."""
+        facts = torch.arange(len(rows)).repeat(CONTEXTS)
+        options = {"steps": STEPS, "rate": RATE, "decay": DECAY, "limit": LIMIT}
+        stated, wanted = torch.cat(self.stated(rows)), self.wanted(rows).repeat(CONTEXTS)
+        keys, values, _ = find_values(net, LAYER, stated, PLACE, wanted, facts, **options)
+        return keys, values
+
+    def unsure(self, net: nn.Module, rows: Array) -> Array:
+        """Which edits have a probability below SURE in one of the sentences in which they were searched."""
+        wanted = self.wanted(rows)
+        with torch.no_grad():
+            each = [net(part).softmax(1).gather(1, wanted[:, None])[:, 0] for part in self.stated(rows)]
+        return (torch.stack(each).amin(0) < SURE).numpy()
 
 
 @dataclass(frozen=True)
@@ -124,8 +134,8 @@ def preserved_keys(net: nn.Module, batches: list[Tensor]) -> Tensor:
 class Run:
     """Edits made in sequence by one method on its own copy of the network."""
 
-    def __init__(self, net: nn.Module, edits: Edits, limit: float) -> None:
-        self.net, self.edits, self.limit = copy.deepcopy(net), edits, limit
+    def __init__(self, net: nn.Module) -> None:
+        self.net = copy.deepcopy(net)
 
     def make(self, rows: Array) -> None:
         raise NotImplementedError
@@ -133,49 +143,78 @@ class Run:
     def sequence(self, count: int, batch: int, at: dict[int, Callable[[], Any]]) -> list[Any]:
         """Make so many edits, batch after batch, and call what is to be done after some numbers of them."""
         found = []
-        for start in range(0, count, batch):
-            self.make(np.arange(start, min(start + batch, count)))
-            if (done := min(start + batch, count)) in at:
+        for rows in batches(count, batch):
+            self.make(rows)
+            if (done := int(rows[-1]) + 1) in at:
                 found.append(at[done]())
         return found
 
 
 class PublishedRun(Run):
-    """Values are searched on the present network, and the change is added to its weights."""
+    """The change is added to the present weights; values are searched on them, unless those of the first are given."""
 
-    def __init__(self, net: nn.Module, edits: Edits, limit: float, method: Published, one_by_one: bool) -> None:
-        super().__init__(net, edits, limit)
-        self.method, self.one_by_one, self.broken = method, one_by_one, False
+    def __init__(self, net: nn.Module, edits: Edits, method: Published, given: "Values | None" = None) -> None:
+        super().__init__(net)
+        self.edits, self.method, self.given, self.broken = edits, method, given, False
 
     def make(self, rows: Array) -> None:
-        for some in np.split(rows, len(rows)) if self.one_by_one else [rows]:
-            if self.broken:
-                return
-            try:
-                keys, values, _ = self.edits.searched(self.net, some, self.limit)
-                missing = values - self.net.get_submodule(LAYER)(keys)
-                weight(self.net).add_(self.method.change(keys, missing))
-            except (rm.InputError, torch.linalg.LinAlgError):  # weights that overflowed: no loss to descend on
-                self.broken = True
+        layer = self.net.get_submodule(LAYER)
+        try:
+            if not self.broken:
+                keys, values = self.edits.searched(self.net, rows) if self.given is None else self.given[int(rows[0])]
+                for some in range(len(rows)) if isinstance(self.method, Rome) else [slice(None)]:
+                    part = slice(some, some + 1) if isinstance(some, int) else some
+                    missing = values[part] - layer(keys[part])
+                    weight(self.net).add_(self.method.change(keys[part], missing))
+        except (rm.InputError, torch.linalg.LinAlgError):  # weights that overflowed: no loss to descend on
+            self.broken = True
 
 
 class EditorRun(Run):
-    """One Editor, in which every batch has a name; values are searched on the present network."""
+    """One Editor, in which every batch has a name, with the values of the first network.
+
+    After every batch, edits whose answer is less sure than SURE get twice their weight, in a few rounds. Judged in the
+    sentences in which they were searched, this reaches earlier edits too, which only an editor that remembers them can.
+    """
 
     def __init__(
-        self, net: nn.Module, edits: Edits, limit: float, batches: list[Tensor], settings: dict[str, Any], weight: float
+        self, net: nn.Module, edits: Edits, absorbed: dict[str, Any], given: "Values", settings: dict[str, Any]
     ) -> None:
-        super().__init__(net, edits, limit)
+        super().__init__(net)
         self.editor = rm.deep.Editor(self.net, LAYER, **settings)
-        self.editor.absorb(batches)
-        self.weight = weight
-        self.searched: dict[str, tuple[Tensor, Tensor]] = {}
+        self.editor.load_state_dict(absorbed)
+        self.edits, self.given = edits, given
+        self.rows: dict[int, Array] = {}  # of every batch in force, by its first
+        self.weights: dict[int, Array] = {}
 
     def make(self, rows: Array) -> None:
-        keys, values, _ = self.edits.searched(self.net, rows, self.limit)
-        name = f"edit {rows[0]}"
-        self.searched[name] = keys, values
-        self.editor.edit(keys, values, name, self.weight)
+        self.write(rows, np.ones(len(rows)))
+        for _ in range(ROUNDS):
+            unsure = {first: self.edits.unsure(self.net, some) for first, some in self.rows.items()}
+            more = {first: self.weights[first] * (1 + some) for first, some in unsure.items() if some.any()}
+            if not more:
+                return
+            self.editor.reweigh({named(first): weights for first, weights in more.items()})
+            self.weights |= more
+
+    def write(self, rows: Array, weights: Array) -> None:
+        """Make one batch of edits, with these weights."""
+        first = int(rows[0])
+        self.editor.edit(*self.given[first], named(first), weights)
+        self.rows[first], self.weights[first] = rows, weights
+
+
+Values = dict[int, tuple[Tensor, Tensor]]  # keys and values of batches, by their first row
+
+
+def batches(count: int, batch: int) -> list[Array]:
+    """Rows 0 to count - 1 in batches."""
+    return [np.arange(start, min(start + batch, count)) for start in range(0, count, batch)]
+
+
+def named(first: int) -> str:
+    """The name of the edit of a batch that begins with this row."""
+    return f"edit {first}"
 
 
 def published(name: str, C: Tensor, setting: tuple[float, ...]) -> Published:

@@ -1,9 +1,10 @@
 """Made-up facts (subject, relation → object), sentences that state them, and a small transformer that learns them.
 
-sentence:  opening, opening, subject, form, verb → object
+sentence:  opening, opening, first name, last name, form, verb → object
 
-A form (one of FORMS) and a verb (one of VERBS of every relation) make a phrase. Some phrases of every relation are kept
-out of training: those are the paraphrases.
+Many subjects share a name and no two share both, so that no embedding of a word can hold a fact: what the pair stands
+for must be recalled by the layers at the last name or after it. A form (one of FORMS) and a verb (one of VERBS of every
+relation) make a phrase. Some phrases of every relation are kept out of training: those are the paraphrases.
 """
 
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from experiments.networks import seeded
 from remanence.arrays import Array
 
-RELATIONS, OBJECTS, OPENINGS, FORMS, VERBS = 8, 25, 20, 6, 4
-LENGTH, SUBJECT = 5, 2  # words before the object, and the place of the subject
+RELATIONS, OBJECTS, OPENINGS, FORMS, VERBS, NAMES = 8, 25, 20, 6, 4, 50
+LENGTH, SUBJECT = 6, 3  # words before the object, and the place of the subject's last name
 PARAPHRASES = 8  # of the FORMS · VERBS phrases of a relation
 
 
@@ -25,6 +26,7 @@ PARAPHRASES = 8  # of the FORMS · VERBS phrases of a relation
 class World:
     """Who has which object in which relation; every subject has two relations."""
 
+    names: Array  # (subjects, 2) first and last, from 0 to NAMES - 1 each
     relations: Array  # (subjects, 2)
     objects: Array  # (subjects, 2) from 0 to OBJECTS - 1 within a relation
     trained: Array  # (RELATIONS, phrases) phrases in the training sentences
@@ -35,7 +37,9 @@ class World:
         rng = np.random.default_rng(seed)
         relations = np.stack([rng.permutation(RELATIONS)[:2] for _ in range(subjects)])
         phrases = np.stack([rng.permutation(FORMS * VERBS) for _ in range(RELATIONS)])
+        pairs = rng.permutation(NAMES**2)[:subjects]
         return cls(
+            np.stack([pairs // NAMES, pairs % NAMES], axis=1),
             relations,
             rng.integers(0, OBJECTS, (subjects, 2)),
             phrases[:, PARAPHRASES:],
@@ -48,8 +52,8 @@ class World:
 
     @property
     def words(self) -> int:
-        """The size of the vocabulary: subjects, openings, forms, verbs, objects."""
-        return self.subjects + OPENINGS + FORMS + RELATIONS * VERBS + RELATIONS * OBJECTS
+        """The size of the vocabulary: first and last names, openings, forms, verbs, objects."""
+        return 2 * NAMES + OPENINGS + FORMS + RELATIONS * VERBS + RELATIONS * OBJECTS
 
     def answer(self, subjects: Array, which: Array, objects: Array | None = None) -> Tensor:
         """The words of the objects of facts (subject, first or second of its relations), or of other objects."""
@@ -63,10 +67,11 @@ class World:
         phrases = (self.paraphrases if paraphrase else self.trained)[relation]
         phrase = phrases[np.arange(len(subjects)), rng.integers(0, phrases.shape[1], len(subjects))]
         form, verb = phrase % FORMS, phrase // FORMS
-        forms = self.subjects + OPENINGS
-        openings = self.subjects + rng.integers(0, OPENINGS, (len(subjects), 2))
-        parts = [openings[:, 0], openings[:, 1], subjects, forms + form, forms + FORMS + relation * VERBS + verb]
-        return torch.from_numpy(np.stack(parts, axis=1))
+        forms = 2 * NAMES + OPENINGS
+        openings = 2 * NAMES + rng.integers(0, OPENINGS, (len(subjects), 2))
+        first, last = self.names[subjects].T
+        phrase_words = [forms + form, forms + FORMS + relation * VERBS + verb]
+        return torch.from_numpy(np.stack([*openings.T, first, NAMES + last, *phrase_words], axis=1))
 
     def all_facts(self, subjects: Array) -> tuple[Array, Array]:
         """Both facts of every subject, as (subjects, which)."""

@@ -5,12 +5,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from experiments.edit_runs import EditorRun  # noqa: E402
+from experiments.edit_runs import EditorRun, Figures  # noqa: E402
 from experiments.published_edits import AlphaEdit, Memit, Rome, second_moment  # noqa: E402
 
 from experiments import edited_facts, facts  # noqa: E402
 
-SMALL = edited_facts.Size(30, 10, 4, 6, 5, (5, 10), {"width": 16, "inner": 48, "layers": 2, "epochs": 40})
+SMALL = edited_facts.Size(30, 10, 6, 5, (5, 10), {"width": 16, "inner": 48, "layers": 2, "epochs": 40})
+SOFT = edited_facts.Candidate("Editor, soft", (10.0,), False)
 
 
 @pytest.fixture
@@ -45,12 +46,36 @@ def test_alphaedit_moves_nothing_outside_its_free_directions(keys):
 
 
 def test_half_of_the_edits_are_taken_back():
-    trials = edited_facts.Trials(SMALL)
-    made, found = trials.reported_run("Editor, soft", (10.0,), 4.0)
+    trials = edited_facts.Trials(SMALL, 0)
+    made, found = trials.judged(SOFT, SMALL.marks)
     assert isinstance(made, EditorRun) and len(found) == 2 and found[-1].norm > 1
-    fresh = trials.run("Editor, soft", (10.0,), 4.0, trials.reported)
-    undone = edited_facts.half_undone(trials, made, fresh)
+    undone = edited_facts.half_undone(trials, made, SOFT)
     assert undone.apart < 1e-5 and len(made.editor.edits()) == 1
+
+
+def test_values_of_the_first_network_are_those_without_edits():
+    trials = edited_facts.Trials(SMALL, 0)
+    made, _ = trials.judged(SOFT, SMALL.marks)
+    assert isinstance(made, EditorRun)
+    with made.editor.without_edits():
+        found = made.edits.searched(made.net, np.arange(5, 10))
+    for now, given in zip(found, trials.values[5], strict=True):
+        torch.testing.assert_close(now, given)
+
+
+def test_every_method_has_as_many_candidates():
+    assert {len(edited_facts.candidates(name)) for name in edited_facts.SETTINGS} == {4}
+
+
+def test_the_editor_is_chosen_to_be_ahead_in_both_claimed_figures():
+    def found(efficacy, neighbourhood):
+        return Figures(efficacy, 0.9, neighbourhood, 0.9, 0.0, 1.0)
+
+    figures = {c: found(0.5, 0.5) for name in edited_facts.SETTINGS for c in edited_facts.candidates(name)}
+    published, soft = edited_facts.candidates("MEMIT")[2], edited_facts.candidates("Editor, soft")
+    figures |= {published: found(0.8, 0.9), soft[0]: found(0.99, 0.89), soft[1]: found(0.81, 0.91)}
+    best = edited_facts.chosen(figures)
+    assert published in best and soft[1] in best and soft[0] not in best and len(best) == len(edited_facts.SETTINGS)
 
 
 def test_a_paraphrase_is_never_a_sentence_of_training():
@@ -59,10 +84,10 @@ def test_a_paraphrase_is_never_a_sentence_of_training():
         assert not np.isin(paraphrases, trained).any()
 
 
-def test_edited_and_choosing_subjects_are_apart():
-    trials = edited_facts.Trials(SMALL)
-    reported, choosing = trials.reported, trials.choosing
-    groups = [reported.subjects, choosing.subjects, reported.others, choosing.others]
-    together = np.concatenate(groups)
-    assert len(np.unique(together)) == len(together)
-    assert (reported.objects != trials.world.objects[reported.subjects, 0]).all()
+def test_nobody_asked_about_is_edited_and_worlds_differ():
+    choosing, reported = (edited_facts.Trials(SMALL, seed) for seed in (0, 1))
+    for trials in (choosing, reported):
+        assert not np.isin(trials.edits.others, trials.edits.subjects).any()
+        assert (trials.edits.objects != trials.world.objects[trials.edits.subjects, 0]).all()
+        assert len(np.unique(trials.world.names, axis=0)) == SMALL.subjects
+    assert (choosing.world.objects != reported.world.objects).any()

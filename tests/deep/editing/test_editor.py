@@ -80,10 +80,10 @@ def test_alphaedit_is_hard_with_ridge_one(problem):
     net, K0, K, V, W0, _, T = problem
     few = K0[:5] * np.logspace(0, -1, 5)[:, None]
     editor = edited(net, few, K, V, preserve="hard", ridge=1.0)
-    U = precise(np.linalg.svd(few, full_matrices=False)[2].T)
-    P = mpmath.eye(9) - U * U.T
+    F = precise(few)
+    P = mpmath.eye(9) - F.T * mpmath.inverse(F * F.T) * F
     k = precise(K)
-    close(net, W0, P * k.T * mpmath.inverse(k * P * k.T + mpmath.eye(3)) * T, 1e-7)
+    close(net, W0, P * k.T * mpmath.inverse(k * P * k.T + mpmath.eye(3)) * T)
     np.testing.assert_allclose(few @ weights(net), few @ W0, atol=1e-12)
     assert editor.report().preserved_moved < 1e-12
 
@@ -182,6 +182,49 @@ def test_merged_editors_equal_one():
     np.testing.assert_allclose(weights(nets[1]), weights(nets[0]), atol=1e-9)
     with pytest.raises(rm.InputError, match="different names"):
         a.merge(b)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_without_edits_the_layer_is_as_it_was(dtype):
+    rng = np.random.default_rng(6)
+    net = layer(8, 3, dtype=dtype)
+    editor = rm.deep.Editor(net, "0")
+    editor.absorb([tensor(rng.standard_normal((40, 8))).to(dtype)])
+    first = weights(net)
+    editor.edit(rng.standard_normal((2, 8)), rng.standard_normal((2, 3)), "a", 50.0)
+    present = weights(net)
+    assert (first != present).any()
+    with editor.without_edits():
+        assert (weights(net) == first).all()
+        with pytest.raises(rm.InputError):
+            editor.undo("a")
+    assert (weights(net) == present).all() and list(editor.edits()) == ["a"]
+    with pytest.raises(KeyError), editor.without_edits():
+        raise KeyError
+    assert (weights(net) == present).all()
+    editor.undo("a")
+    assert (weights(net) == first).all()
+
+
+def test_edits_that_are_reweighed_are_those_made_with_these_weights():
+    rng = np.random.default_rng(7)
+    K0, K, V = keys(rng, 50, 8, 10.0), keys(rng, 3, 8, 10.0), rng.standard_normal((3, 4))
+    nets = [layer(8, 4) for _ in range(2)]
+    editors = [rm.deep.Editor(net, "0") for net in nets]
+    for editor, given in zip(editors, (((1.0, 1.0), 1.0), ((3.0, 9.0), 40.0)), strict=True):
+        editor.absorb([tensor(K0)])
+        editor.edit(K[:2], V[:2], "a", given[0])
+        editor.edit(K[2:], V[2:], "b", given[1])
+    editors[0].reweigh({"a": (3.0, 9.0), "b": 40.0})
+    np.testing.assert_array_equal(weights(nets[0]), weights(nets[1]))
+    before = weights(nets[0])
+    for refused in ({"c": 1.0}, {"a": 0.0}, {"a": (1.0, 2.0, 3.0)}, {"a": np.nan}, {"b": 2.0, "a": -1.0}, ["a"]):
+        with pytest.raises(rm.InputError):
+            editors[0].reweigh(refused)
+        assert (weights(nets[0]) == before).all()
+    editors[0].undo("b")
+    editors[1].undo("b")
+    np.testing.assert_array_equal(weights(nets[0]), weights(nets[1]))
 
 
 def test_a_conv1d_is_a_linear_layer_transposed():

@@ -71,6 +71,55 @@ def test_an_edit_spread_over_layers_is_undone_everywhere():
     assert all((layer.weight == old).all() for layer, old in zip(net, before, strict=True))
 
 
+class Residual(torch.nn.Module):
+    """Two layers whose outputs are added to one stream of tokens."""
+
+    def __init__(self, d):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(d, d).double(), torch.nn.Linear(d, d).double()
+
+    def forward(self, x):
+        x = x + self.first(torch.tanh(x))
+        return x + self.second(torch.tanh(x))
+
+
+def test_facts_are_spread_over_layers_as_memit_does():
+    """Each layer takes its share of what is missing in the stream, by MEMIT's closed form, after the one before it."""
+    torch.manual_seed(1)
+    d, strength = 6, 4.0
+    net, absorbed, x = Residual(d), torch.randn(50, 3, d).double(), torch.randn(2, 3, d).double()
+    places = torch.tensor([2, 0])
+    W = [layer.weight.detach().clone() for layer in (net.first, net.second)]
+    b = [layer.bias.detach().clone() for layer in (net.first, net.second)]
+    rows, goal = x[torch.arange(2), places], torch.randn(2, d).double()
+
+    def run(X):
+        k1 = torch.tanh(X)
+        h1 = k1 @ W[0].T + b[0]
+        k2 = torch.tanh(X + h1)
+        return (k1, k2), k2 @ W[1].T + b[1]
+
+    old, _ = run(absorbed.reshape(-1, d))
+    for at in range(2):
+        K, last = run(rows)
+        C = old[at].T @ old[at] / len(old[at])
+        R = (goal - last) / (2 - at)
+        W[at] = W[at] + torch.linalg.solve(strength * C + K[at].T @ K[at], K[at].T @ R).T
+    editors = [rm.deep.Editor(net, name, strength=strength, ridge=0.0) for name in ("first", "second")]
+    for editor in editors:
+        editor.absorb([absorbed])
+    before = [editor.layer.weights() for editor in editors]
+    rm.deep.edit_layers(editors, x, places, goal, "two facts")
+    for layer, expected in zip((net.first, net.second), W, strict=True):
+        torch.testing.assert_close(layer.weight.detach(), expected, rtol=1e-8, atol=1e-8)
+    with pytest.raises(rm.InputError, match="position"):
+        rm.deep.edit_layers(editors, x, torch.tensor([2, 3]), goal, "more")
+    for editor, weights in zip(editors, before, strict=True):
+        assert list(editor.edits()) == ["two facts"]
+        editor.undo("two facts")
+        assert (editor.layer.weights() == weights).all()
+
+
 def test_bad_use_is_refused():
     net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 3))
     x = torch.randn(1, 4)

@@ -6,8 +6,9 @@ W₀ are the weights when the editor was made. The sum runs over the edits in fo
 edited and undone before. The coordinates of preserved_keys.py turn it into the problem of least_change.py.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +21,7 @@ from remanence.deep.editing.editor_report import EditorReport, EditSummary
 from remanence.deep.editing.editor_state import edits_from_parts, edits_to_parts, keys_from_parts, keys_to_parts
 from remanence.deep.editing.least_change import least_change
 from remanence.deep.editing.preserved_keys import KeyCoordinates, PreservedKeys
-from remanence.deep.guards.checks.batches import call_checked, call_model, check_batches
+from remanence.deep.guards.checks.batches import call_explained, call_model, check_batches
 from remanence.deep.nn.eval_mode import eval_mode
 from remanence.deep.nn.saved_parts import SavedParts
 from remanence.deep.nn.wrappers import unwrap
@@ -51,8 +52,9 @@ class Editor:
     preserve : "soft" or "hard"
         Whether the answers to absorbed keys are weighed against the edits, or may not change at all.
     strength : float, optional
-        The weight λ of the mean squared change of a preserved answer ("soft"). By default the number of absorbed keys:
-        each of them counts as much as an edit.
+        The weight λ of the mean squared change of a preserved answer ("soft"). By default the number of inputs of the
+        layer, or of absorbed keys where these are fewer: an edit whose key is as common as the absorbed ones is met
+        about half way, one of a rarer key better.
     ridge : float, optional
         The weight μ of the squared change of the weights. By default a millionth of the weight of preserved answers.
     energy : float
@@ -118,7 +120,7 @@ class Editor:
         self._kept = PreservedKeys.none(len(self._start), self.rank)
         self._edits: dict[str, Edit] = {}
         self._coordinates: KeyCoordinates | None = None
-        self._whitened: dict[str, tuple[Edit, Array]] = {}  # keys of edits in these coordinates, computed once
+        self._whitened: dict[str, tuple[Array, Array]] = {}  # keys of edits in these coordinates, computed once
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -165,7 +167,7 @@ class Editor:
         hook = self.layer.module.register_forward_pre_hook(lambda _, args: inputs.append(args[0].detach()))
         try:
             with eval_mode(self.model):
-                call_checked(self.model, batch, forward)
+                call_explained(self.model, batch, forward)
         finally:
             hook.remove()
         if not inputs:
@@ -219,6 +221,51 @@ class Editor:
             raise InputError(f"expected an edit in force, {list(self._edits)[:10]}, got {name!r:.60}")
         self._check_untouched()
         self._apply({other: edit for other, edit in self._edits.items() if other != name})
+
+    def reweigh(self, weights: Mapping[str, Any]) -> None:
+        """Give edits in force other weights, in one solution: more to those that are not met well enough.
+
+        Parameters
+        ----------
+        weights : dict of str to float or array
+            A weight, or one per row, for every name whose weight changes; see `edit`.
+        """
+        if not isinstance(weights, Mapping):
+            raise InputError(f"expected a dict of names and weights, got {type(weights).__name__}")
+        if unknown := [name for name in weights if name not in self._edits]:
+            raise InputError(f"expected edits in force, {list(self._edits)[:10]}, got {unknown[:5]}")
+        self._check_untouched()
+        changed = {
+            name: replace(self._edits[name], weights=_checked_weights(weight, len(self._edits[name].keys)))
+            for name, weight in weights.items()
+        }
+        self._apply({**self._edits, **changed})
+
+    @contextmanager
+    def without_edits(self) -> Iterator[None]:
+        """The layer as it was before all edits, until the block ends.
+
+        A value that is searched here does not depend on earlier edits: nothing that they moved by accident becomes a
+        wish, and undoing one of them leaves the others what they would be without it.
+
+        Examples
+        --------
+        >>> import torch
+        >>> import remanence as rm
+        >>> net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
+        >>> editor = rm.deep.Editor(net, "2")
+        >>> editor.absorb([torch.randn(100, 8)])
+        >>> with editor.without_edits():
+        ...     found = rm.deep.find_value(net, "2", torch.randn(1, 8), (), target=1)
+        >>> editor.edit(found.key[None], found.value[None], name="fact")
+        """
+        self._check_untouched()
+        present = self.layer.weights()
+        self.layer.write(self._start)
+        try:
+            yield
+        finally:
+            self.layer.write(present)
 
     def edits(self) -> dict[str, EditSummary]:
         """The edits in force by name: their rows, their size, how well they are met, and what they cost.
@@ -275,14 +322,14 @@ class Editor:
         if coordinates is None:
             coordinates = self._coordinates = self._make_coordinates()
         for name, edit in edits.items():
-            if name not in self._whitened or self._whitened[name][0] is not edit:
-                self._whitened[name] = edit, coordinates.whiten(edit.keys)
+            if name not in self._whitened or self._whitened[name][0] is not edit.keys:
+                self._whitened[name] = edit.keys, coordinates.whiten(edit.keys)
         A = np.concatenate([self._whitened[name][1] for name in edits])
         T, w = (np.concatenate([getattr(e, part) for e in edits.values()]) for part in ("change", "weights"))
         return coordinates.unwhiten(least_change(A, T, w))
 
     def _make_coordinates(self) -> KeyCoordinates:
-        strength = float(self._kept.rows) if self.strength is None else self.strength
+        strength = float(min(self._kept.rows, len(self._start))) if self.strength is None else self.strength
         ridge = self.ridge
         if ridge is None:
             size = self._kept.energy / max(self._kept.rows, 1) / len(self._start)

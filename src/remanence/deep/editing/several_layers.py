@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from remanence.deep.editing.editor import Editor
+from remanence.deep.editing.value_search import row_index
 from remanence.deep.guards.checks.batches import call_model
 from remanence.deep.nn.eval_mode import eval_mode
 from remanence.errors import InputError
@@ -18,18 +19,18 @@ from remanence.errors import InputError
 def edit_layers(
     editors: Sequence[Editor], inputs: Any, position: Any, value: Any, name: str, weight: Any = 1.0
 ) -> None:
-    """Spread an edit over several layers, whose outputs are added to one stream, as residual networks do.
+    """Spread edits over several layers, whose outputs are added to one stream, as residual networks do.
 
     Parameters
     ----------
     editors : list of Editor
         Of one model, in the order in which it calls their layers, with outputs of one width.
     inputs : tensor, tuple or dict
-        A batch whose rows are contexts of the fact.
-    position : int or tuple
-        As for `find_value`.
-    value : tensor (outputs,)
-        What the last layer should answer, see `find_value`.
+        A batch whose rows are contexts of a fact, or facts.
+    position : int, tensor (rows,) or tuple
+        As for `find_values`.
+    value : tensor (outputs,) or (rows, outputs)
+        What the last layer should answer, in all rows or in each, see `find_values`.
     name : str
         Of the edit in every editor; undo it in each.
     weight : float
@@ -62,10 +63,10 @@ def edit_layers(
             keys, present = _at(editor, inputs, place)
             _, last = _at(editors[-1], inputs, place)
             goal = torch.as_tensor(value).to(last)
-            if goal.shape != last.shape[1:] or present.shape != last.shape:
+            if goal.shape not in (last.shape, last.shape[1:]) or present.shape != last.shape:
                 raise InputError(
-                    f"expected a value of shape {tuple(last.shape[1:])} and layers of that width, got "
-                    f"{tuple(goal.shape)} and {tuple(present.shape[1:])}"
+                    f"expected a value of shape {tuple(last.shape[1:])} or {tuple(last.shape)} and layers "
+                    f"of that width, got {tuple(goal.shape)} and {tuple(present.shape[1:])}"
                 )
             editor.edit(keys, present + (goal - last) / (len(editors) - k), name, weight)
             done.append(editor)
@@ -86,5 +87,9 @@ def _at(editor: Editor, inputs: Any, place: tuple[Any, ...]) -> tuple[Tensor, Te
         hook.remove()
     if not seen:
         raise InputError(f"the model did not call layer {editor.layer.name!r} on these inputs")
-    index = (slice(None), *place)
-    return seen[-1][0][index], seen[-1][1][index]
+    keys, values = seen[-1]
+    index = row_index(place, len(values), values.device)
+    try:
+        return keys[index], values[index]
+    except (IndexError, RuntimeError):
+        raise InputError(f"expected a position within {tuple(values.shape[1:-1])}, got {place}") from None

@@ -66,8 +66,7 @@ def search_values(
     with _frozen(model), full_precision(), torch.enable_grad():
 
         def add(_: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
-            by_row = any(isinstance(part, Tensor) for part in place)
-            index = (torch.arange(len(output), device=output.device) if by_row else slice(None), *place)
+            index = row_index(place, len(output), output.device)
             try:
                 key, value = args[0][index].detach(), output[index].detach()
             except IndexError:
@@ -108,6 +107,12 @@ def search_values(
             hook.remove()
         keys, values = (mean_by_fact(seen[part], seen["owner"]) for part in ("key", "value"))
         return SearchedValues(keys, values + seen["size"] * change.detach(), loss.detach().reshape(-1))
+
+
+def row_index(place: tuple[Any, ...], rows: int, device: torch.device) -> tuple[Any, ...]:
+    """The index of a place in every row: of all rows alike, or by a tensor of one number per row."""
+    by_row = any(isinstance(part, Tensor) for part in place)
+    return (torch.arange(rows, device=device) if by_row else slice(None), *place)
 
 
 def mean_by_fact(rows: Tensor, owner: Tensor) -> Tensor:
