@@ -41,7 +41,9 @@ DAMAGES = {
     "dictionary_of_tasks_is_ridge_regression": given(method=rm.TaskDictionary(3, 0.05, 0.1 + 1e-6)),
     "old_tasks_of_a_dictionary_may_get_more_rows": lambda data: data | {"method": Forgetful(3, 0.05, 0.1)},
     "units_added_one_by_one_equal_a_refit": given(add=lambda root, X, Y, h, ridge: with_column(root, X, Y, h, 0.0)),
-    "conv_features_are_pooled_responses": given(method=rm.ConvFeatures(4, size=3, pool=2, threshold=0.25 + 1e-3)),
+    "conv_features_are_pooled_responses": given(
+        method=rm.ConvFeatures(4, size=3, pool=2, threshold=0.25 + 1e-3, overlap=0.6, power=1.0, mirror=True)
+    ),
     "periodic_features_are_a_model_for_every_phase": lambda data: (
         data | {"method": rm.PeriodicFeatures(data["period"] + 1e-6, (data["period"] - 1) // 2)}
     ),

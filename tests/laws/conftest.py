@@ -1,7 +1,7 @@
 """The configurations over which every law is run: a test that takes `case` is run on each of them.
 
 A law marked `cutting` is not run on methods for which each update is a task, one marked `float32` not on methods that
-need float64.
+need float64, one marked `outputs` not on methods whose outputs share what is learned.
 """
 
 import sys
@@ -55,6 +55,7 @@ class Case:
     method: Any
     consistent: bool = False  # refuses data that contradict themselves
     shared: bool = False  # a setting is fitted to all outputs together
+    coupled: bool = False  # outputs share what is learned, by a rule that is not linear in the targets
     float64_only: bool = False
     in_library: bool = True  # model files know it
     faint: bool = False  # the prior ends near what rounding can see: weights it alone decides are not comparable
@@ -150,6 +151,10 @@ CASES = [
         float64_only=True,
     ),
     Case("kernel-lms", rm.KernelLMS(width=2.0)),
+    Case("window-rls", rm.WindowRLS(7, 0.3)),
+    Case("block-lms", rm.BlockLMS(3, 0.1, 4)),
+    # Outputs share a few atoms and take free ones in turn; μ‖s‖₁ does not scale with the targets as squares do.
+    Case("task-dictionary", rm.TaskDictionary(3), shared=True, coupled=True, float64_only=True),
     Case("skeleton", skeleton()(step=0.5, leak=0.1), in_library=False),
 ]
 
@@ -157,6 +162,7 @@ CASES = [
 def pytest_configure(config):
     config.addinivalue_line("markers", "cutting: a law on cutting a stream into updates")
     config.addinivalue_line("markers", "float32: a law on states in float32")
+    config.addinivalue_line("markers", "outputs: a law on outputs that are learned as if each were alone")
 
 
 def pytest_generate_tests(metafunc):
@@ -164,6 +170,7 @@ def pytest_generate_tests(metafunc):
         marks = {mark.name for mark in metafunc.definition.iter_markers()}
         cases = [case for case in CASES if not ("float32" in marks and case.float64_only)]
         cases = [case for case in cases if not ("cutting" in marks and case.method.task_per_update)]
+        cases = [case for case in cases if not ("outputs" in marks and case.coupled)]
         metafunc.parametrize("case", cases, ids=lambda case: case.name)
     if "rls" in metafunc.fixturenames:
         soft = [c for c in CASES if isinstance(c.method, rm.RLS) and not c.consistent and c.method.forget != "auto"]

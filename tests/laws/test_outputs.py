@@ -1,12 +1,14 @@
 """Outputs are independent: they may be permuted, learned separately or added late; weights scale with the targets."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 SIZES = {"seed": st.integers(0, 10**6), "n": st.integers(1, 60), "d": st.integers(1, 12), "c": st.integers(1, 4)}
 
 
+@pytest.mark.outputs
 @given(**SIZES)
 def test_permuting_the_outputs_commutes_with_learning(case, seed, n, d, c):
     stream, m = case.stream(seed, n, d, c), case.method
@@ -18,6 +20,7 @@ def test_permuting_the_outputs_commutes_with_learning(case, seed, n, d, c):
     case.same(case.model(again, stream.X), case.model(m.update(case.learned(renamed), *renamed), stream.X))
 
 
+@pytest.mark.outputs
 @given(**SIZES)
 def test_each_output_learned_alone_equals_all_learned_together(case, seed, n, d, c):
     if case.shared:
@@ -33,6 +36,7 @@ def test_each_output_learned_alone_equals_all_learned_together(case, seed, n, d,
         case.same(case.model(m.with_outputs(together, np.array([j])), stream.X), case.model(alone, stream.X))
 
 
+@pytest.mark.outputs
 @given(**SIZES, more=st.integers(1, 3))
 def test_an_output_added_late_was_taught_zeros_so_far(case, seed, n, d, c, more):
     stream, m = case.stream(seed, 2 * n, d, c + more), case.method
@@ -56,6 +60,7 @@ def test_an_output_added_late_was_taught_zeros_so_far(case, seed, n, d, c, more)
     assert np.isfinite(before).all()
 
 
+@pytest.mark.outputs
 @given(**SIZES, factor=st.sampled_from([-1.0, 2.0**40, 2.0**-40, 7.3, 1e5, -1e-3]))
 def test_scaling_the_targets_scales_the_weights(case, seed, n, d, c, factor):
     if case.shared:

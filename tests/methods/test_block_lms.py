@@ -14,52 +14,59 @@ def slow(X, Y, taps, step, block):
     n, d = X.shape
     past = np.concatenate([np.zeros((taps - 1, d)), X])
     rows = np.array([past[t : t + taps][::-1].ravel() for t in range(n)])  # lag 0 first, all signals
-    W, errors = np.zeros((taps * d, Y.shape[1])), np.empty_like(Y)
+    W, errors = np.zeros((taps * d, Y.shape[1]), Y.dtype), np.empty_like(Y)
     for i in range(0, n, block):
         part = slice(i, i + block)
         errors[part] = Y[part] - rows[part] @ W
         if i + block <= n:
-            W = W + step * rows[part].T @ errors[part]
+            W = W + step * rows[part].conj().T @ errors[part]
     return W, errors
 
 
-def drawn(seed, n, d=1, c=1, taps=8):
+def drawn(seed, n, d=1, c=1, taps=8, kind=float):
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
+
+    def draw(*shape):
+        return rng.standard_normal(shape) + (1j * rng.standard_normal(shape) if kind is complex else 0.0)
+
+    X = draw(n, d)
     rows = np.concatenate([rm.streams.delay_line(X[:, j], taps) for j in range(d)], axis=1)
-    return X, rows @ rng.standard_normal((taps * d, c)) + 0.01 * rng.standard_normal((n, c))
+    return X, rows @ draw(taps * d, c) + 0.01 * draw(n, c)
 
 
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(0, 10**6), st.integers(1, 90), st.integers(1, 3), st.integers(1, 2), st.integers(1, 20),
-    st.one_of(st.none(), st.integers(1, 25)),
+    st.one_of(st.none(), st.integers(1, 25)), st.sampled_from([float, complex]),
 )  # fmt: skip
-def test_it_is_block_lms_in_the_time_domain(seed, n, d, c, taps, block):
-    X, Y = drawn(seed, n, d, c)
+def test_it_is_block_lms_in_the_time_domain(seed, n, d, c, taps, block, kind):
+    X, Y = drawn(seed, n, d, c, kind=kind)
     size = taps if block is None else block
     step = 0.1 / (size * taps * d)
     method = rm.BlockLMS(taps, step, block, normalized=False)
-    state, errors = method.track(method.init(d, c), X, Y)
+    state, errors = method.track(method.init(d, c, dtype=kind), X, Y)
     W, expected = slow(X, Y, taps, step, size)
+    assert errors.dtype == method.weights(state).dtype == kind
     np.testing.assert_allclose(errors, expected, atol=1e-12 * max(1, np.abs(Y).max()))
     np.testing.assert_allclose(method.weights(state), W, atol=1e-12)
 
 
-def test_long_filters_by_transforms_are_block_lms():
-    X, Y = drawn(1, 3000, taps=200)
+@pytest.mark.parametrize("kind", [float, complex])
+def test_long_filters_by_transforms_are_block_lms(kind):
+    X, Y = drawn(1, 3000, taps=200, kind=kind)
     method = rm.BlockLMS(200, 1e-4, normalized=False)
-    state, errors = method.track(method.init(1, 1), X, Y)
+    state, errors = method.track(method.init(1, 1, dtype=kind), X, Y)
     W, expected = slow(X, Y, 200, 1e-4, 200)
     np.testing.assert_allclose(errors, expected, atol=1e-12 * np.abs(Y).max())
     np.testing.assert_allclose(method.weights(state), W, atol=1e-12)
 
 
-def test_normalized_steps_are_those_of_dense_transforms():
-    taps, X, Y = 4, *drawn(2, 16)
+@pytest.mark.parametrize("kind", [float, complex])
+def test_normalized_steps_are_those_of_dense_transforms(kind):
+    taps, X, Y = 4, *drawn(2, 16, kind=kind)
     length = 8
     F = np.exp(-2j * np.pi * np.outer(np.arange(length), np.arange(length)) / length)
-    w, P, signal = np.zeros(taps), None, np.concatenate([np.zeros(taps - 1), X[:, 0]])
+    w, P, signal = np.zeros(taps, kind), None, np.concatenate([np.zeros(taps - 1), X[:, 0]])
     for i in range(0, 16, taps):
         own = np.append(signal[i : i + 2 * taps - 1], 0.0)
         rows = np.array([own[t : t + taps][::-1] for t in range(taps)])
@@ -67,11 +74,12 @@ def test_normalized_steps_are_those_of_dense_transforms():
         Xf, Ef = F @ own, F @ np.concatenate([np.zeros(taps - 1), e, [0.0]])
         P = np.abs(Xf) ** 2 if P is None else SMOOTH * P + (1 - SMOOTH) * np.abs(Xf) ** 2
         level = np.maximum(P, FLOOR * P.mean())
-        w = w + 0.3 * (F.conj() @ (Xf.conj() * Ef / level / taps * length)).real[:taps] / length
+        change = 0.3 * (F.conj() @ (Xf.conj() * Ef / level / taps * length))[:taps] / length
+        w = w + (change if kind is complex else change.real)
     method = rm.BlockLMS(taps, 0.3)
-    found = method.weights(method.update(method.init(1, 1), X, Y))[:, 0]
-    bins = method.update(method.init(1, 1), X, Y).power[:, 0]
-    np.testing.assert_allclose(bins, P[: length // 2 + 1], rtol=1e-12)
+    state = method.update(method.init(1, 1, dtype=kind), X, Y)
+    found, bins = method.weights(state)[:, 0], state.power[:, 0]
+    np.testing.assert_allclose(bins, P if kind is complex else P[: length // 2 + 1], rtol=1e-12)
     np.testing.assert_allclose(found, w, atol=1e-12)
 
 
@@ -121,5 +129,43 @@ def test_bad_settings_are_refused():
     for change in bad:
         with pytest.raises(rm.InputError):
             rm.BlockLMS(**change)
-    with pytest.raises(rm.InputError):
-        rm.BlockLMS(4).init(1, 1, dtype=complex)
+    for dtype in (int, "text", np.float16):
+        with pytest.raises(rm.InputError):
+            rm.BlockLMS(4).init(1, 1, dtype=dtype)
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_complex_signals_keep_the_laws(normalized):
+    rm.check_method(rm.BlockLMS(3, 0.1 if normalized else 0.01, 4, normalized), dtype=complex)
+
+
+def test_a_complex_channel_is_learned_and_real_signals_in_a_complex_state_are_real():
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((4000, 2)) @ [1, 1j]
+    h = np.array([1.0, 0.4 - 0.3j, 0.1j])
+    y = np.convolve(x, h)[:4000]
+    method = rm.BlockLMS(8)
+    state = method.update(method.init(1, 1, dtype=complex), x[:, None], y[:, None])
+    np.testing.assert_allclose(method.weights(state)[:3, 0], h, atol=1e-6)
+    single = method.update(method.init(1, 1, dtype=np.complex64), x[:, None], y[:, None])
+    assert method.weights(single).dtype == np.complex64
+    np.testing.assert_allclose(method.weights(single), method.weights(state), atol=1e-5)
+    X, Y = drawn(8, 100)
+    steps = rm.BlockLMS(8, 0.01, normalized=False)
+    real = steps.weights(steps.update(steps.init(1, 1), X, Y))
+    np.testing.assert_allclose(steps.weights(steps.update(steps.init(1, 1, dtype=complex), X, Y)), real, atol=1e-13)
+
+
+def test_bad_complex_signals_are_refused():
+    method, (X, Y) = rm.BlockLMS(4), drawn(9, 20, kind=complex)
+    state = method.update(method.init(1, 1, dtype=complex), X, Y)
+    before = method.weights(state).copy()
+    for rows, targets in ((X * complex(0, np.nan), Y), (X[:0], Y[:0]), (X, Y[:3]), (X[:, 0], Y), (1e200 * X, Y)):
+        with pytest.raises(rm.InputError):
+            method.update(state, rows, targets)
+    with pytest.raises(rm.InputError, match="BlockLMS"):
+        method.update(method.init(1, 1), X, Y)
+    for start in ([[1.0, 2.0]], [[np.inf]], "x"):
+        with pytest.raises(rm.InputError):
+            method.init(1, 1, start, dtype=complex)
+    np.testing.assert_array_equal(method.weights(state), before)

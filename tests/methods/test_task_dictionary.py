@@ -143,6 +143,37 @@ def test_rows_of_an_old_task_equal_a_refit_from_the_stored_statistics():
     np.testing.assert_allclose(back.tasks[2].factor.T @ back.tasks[2].factor, stream[2][0].T @ stream[2][0], atol=1e-9)
 
 
+@pytest.mark.parametrize("c", [1, 2])
+def test_learning_the_same_tasks_again_gives_the_same_bits_and_leaves_old_states_alone(c):
+    method, stream = rm.TaskDictionary(3), tasks(6, c=c)
+    states = [method.init(6, c)]
+    for X, Y in stream:
+        states.append(method.update(states[-1], X, Y))
+    seen = [method.weights(state).copy() for state in states]
+    branch = method.update(method.without_task(states[4], 1), *stream[5], task=2)
+    again = learned(method, stream)
+    for t in range(6):
+        np.testing.assert_array_equal(method.weights(again, t), method.weights(states[-1], t))
+    for state, W in zip(states, seen, strict=True):
+        np.testing.assert_array_equal(method.weights(state), W)
+    assert not np.array_equal(branch.atoms, states[-1].atoms)
+
+
+def test_the_order_of_tasks_decides_the_atoms_but_not_which_tasks_can_be_solved():
+    """Atoms are taken by tasks as they come, so that another order is another local minimum of (T1)."""
+    method, stream = rm.TaskDictionary(3, sparsity=1e-3, ridge=1e-3), tasks(20, noise=0.0, rows=20, seed=3)
+    order = np.random.default_rng(1).permutation(20)
+    one = method.refined(learned(method, stream), 20)
+    two = method.refined(learned(method, [stream[i] for i in order]), 20)
+    assert np.abs(one.atoms - two.atoms).max() > 0.1
+    assert method.loss(two) == pytest.approx(method.loss(one), rel=0.05)
+    for place, t in enumerate(order):
+        X, Y = stream[t]
+        for state, number in ((one, t), (two, place)):
+            left = Y - method.predict(state, X, int(number))
+            assert np.linalg.norm(left) < 0.01 * np.linalg.norm(Y)
+
+
 def test_merging_learns_the_tasks_of_both():
     method, stream = rm.TaskDictionary(3), tasks(6, c=2)
     both = method.merge(learned(method, stream[:4]), learned(method, stream[4:]))

@@ -6,6 +6,7 @@ innovations  normalized prediction errors               backward_transfer  expec
 extended     the filter for nonlinear observations      linearized         ICL, RLS, … for nonlinear observations
 unscented    the same without derivatives
 learn        parameter estimation by EM                 Kalman             the filter as a streaming method
+LiveFilter   the filter one observation at a time
 random_walk, constant_velocity, constant_acceleration   motions in continuous time, for LinearGaussian.from_continuous
 """
 
@@ -22,6 +23,7 @@ from remanence.kalman.results import Filtered, Forecast, Smoothed
 from remanence.kalman.smoother import smooth
 from remanence.kalman.streaming import Kalman
 from remanence.kalman.time.continuous import Motion, constant_acceleration, constant_velocity, random_walk
+from remanence.kalman.time.live_filter import LiveFilter
 
 __all__ = [
     "Filtered",
@@ -31,6 +33,7 @@ __all__ = [
     "Learned",
     "LinearGaussian",
     "Linearized",
+    "LiveFilter",
     "Motion",
     "Smoothed",
     "backward_transfer",

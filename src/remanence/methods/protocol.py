@@ -48,8 +48,8 @@ class Method(ABC, Generic[State]):
         start : array (d, c), optional
             θ⁰, a pre-trained model to begin from; 0 by default.
         dtype : float64, float32, complex128 or complex64
-            The precision of the state. LMS, APA, ICL, RLS and Kalman learn complex rows: they minimise |y − xᵀw|², and
-            predictions are X @ W.
+            The precision of the state. LMS, BlockLMS, APA, ICL, RLS, WindowRLS and Kalman learn complex rows: they
+            minimise |y − xᵀw|², and predictions are X @ W.
         """
 
     @abstractmethod

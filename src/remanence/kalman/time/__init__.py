@@ -1,1 +1,1 @@
-"""Models in continuous time, observed at any times, and inputs that are known."""
+"""Models in continuous time, observed at any times, inputs that are known, and a filter that runs along."""

@@ -242,7 +242,9 @@ def _scaled(root: Root) -> tuple[Array, Array]:
     whole[:m, :m], whole[:m, m:], whole[m, m] = root.factor, root.target, np.sqrt(root.rest[0])
     lengths = np.linalg.norm(whole, axis=0)
     lengths[lengths == 0] = 1
-    return whole / lengths, lengths
+    whole /= lengths
+    check_result(whole)
+    return whole, lengths
 
 
 def _smallest(root: Root) -> float:

@@ -1,14 +1,16 @@
 """Block LMS in the frequency domain: long filters of signals at the cost of a few transforms.
 
     y_t = Σₖ Wₖᵀ x_{t−k},  k = 0 … n−1;      within a block of b samples W stays as it is                          (F1)
-    Wₖ ← Wₖ + γ Σ_t x_{t−k} e_tᵀ             over the block, all k at once                                        (F2)
+    Wₖ ← Wₖ + γ Σ_t x̄_{t−k} e_tᵀ             over the block, all k at once                                        (F2)
     (F1), (F2) as circular convolution and correlation of n + b samples (overlap-save), by FFT                     (F3)
     normalized: bin f of the transform of (F2), of length l, is divided by max(b, n) d Pf / l,
                 Pf ← δPf + (1−δ)|Xf|², before it is cut to n taps                                                 (F4)
 
-A sample costs O(log n) operations instead of O(n). Errors are those of each sample before its block is learned.
+A sample costs O(log n) operations instead of O(n). Errors are those of each sample before its block is learned. Signals
+may be complex; x̄ in (F2) is the conjugate, which correlation by transforms takes anyway.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -18,6 +20,7 @@ from numpy.typing import DTypeLike
 from remanence.arrays import Array, read_only
 from remanence.memory.root import take_outputs
 from remanence.methods.protocol import Method
+from remanence.methods.signals.complex_numbers import check_complex_start, is_complex
 from remanence.validation import (
     check_block,
     check_count,
@@ -36,9 +39,9 @@ FLOOR = 1e-10  # the least power of a bin, relative to the mean of all
 class BlockLMSState:
     """The taps, the samples that later ones need, the errors of the block that is not complete, and the powers."""
 
-    W: Annotated[Array, "n d c"]
-    signal: Annotated[Array, "* d squarable"]  # the last n − 1 samples and those of the block
-    errors: Annotated[Array, "* c squarable"]  # of the block
+    W: Annotated[Array, "n d c complex"]
+    signal: Annotated[Array, "* d complex squarable"]  # the last n − 1 samples and those of the block
+    errors: Annotated[Array, "* c complex squarable"]  # of the block
     power: Annotated[Array, "* d float64"]  # P, empty before the first block
     count: int
 
@@ -49,7 +52,7 @@ class BlockLMS(Method[BlockLMSState]):
 
     It is given the samples of the signals, not rows of past ones: X (n, signals), Y (n, outputs), and keeps the past it
     needs. `weights` are of shape (taps · signals, outputs), all signals of lag 0 first, then of lag 1, as for rows
-    that `rm.streams.delay_line` makes of one signal.
+    that `rm.streams.delay_line` makes of one signal. With `init(…, dtype=complex)` signals are complex.
 
     Parameters
     ----------
@@ -97,7 +100,8 @@ class BlockLMS(Method[BlockLMSState]):
             object.__setattr__(self, "block", check_count(self.block, "block", hint="None is as many as taps"))
 
     def init(self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64) -> BlockLMSState:
-        first = check_start(start, features, outputs, dtype)
+        check = check_complex_start if is_complex(dtype) else check_start
+        first = check(start, features, outputs, dtype)
         W = np.zeros((self.taps, features, outputs), first.dtype)
         W[0] = first
         past, none = np.zeros((self.taps - 1, features), W.dtype), np.zeros((0, outputs), W.dtype)
@@ -129,14 +133,14 @@ class BlockLMS(Method[BlockLMSState]):
 
     def _learned(self, W: Array, signal: Array, errors: Array, power: Array) -> tuple[Array, Array]:
         """The taps after a block (F2)."""
-        fft, length = _transforms(len(signal) + 1)
-        Xf, Ef = fft.rfft(signal, length, axis=0), fft.rfft(_late(errors, self.taps, length), axis=0)
+        forward, backward, length = _transforms(len(signal) + 1, W.dtype)
+        Xf, Ef = forward(signal, length, axis=0), forward(_late(errors, self.taps, length), axis=0)
         if self.normalized:
             own = np.abs(Xf).astype(np.float64) ** 2
             power = SMOOTH * power + (1 - SMOOTH) * own if len(power) else own  # (F4)
             level = np.maximum(power, max(FLOOR * float(power.mean()), float(np.finfo(np.float32).tiny)))
-            Xf = Xf / (level * (max(len(errors), self.taps) * power.shape[1] / length)).astype(W.dtype)
-        change = fft.irfft(np.conj(Xf)[:, :, None] * Ef[:, None], length, axis=0)[: self.taps]
+            Xf = Xf / (level * (max(len(errors), self.taps) * power.shape[1] / length)).astype(W.real.dtype)
+        change = backward(np.conj(Xf)[:, :, None] * Ef[:, None], length, axis=0)[: self.taps]
         return (W + W.dtype.type(self.step) * change).astype(W.dtype), power
 
     @quiet
@@ -155,17 +159,31 @@ class BlockLMS(Method[BlockLMSState]):
     def template(self, state: BlockLMSState) -> Array:
         return np.asarray(state.W[0])
 
+    def accepts_state(self, state: object) -> bool:
+        if not isinstance(state, BlockLMSState) or len(state.W) != self.taps:
+            return False
+        *_, length = _transforms(self._block + self.taps, state.W.dtype)
+        bins = length if state.W.dtype.kind == "c" else length // 2 + 1
+        begun = len(state.errors)
+        return (
+            begun < self._block
+            and len(state.signal) == self.taps - 1 + begun
+            and len(state.power) in (0, bins if self.normalized else 0)
+        )
+
     def with_outputs(self, state: BlockLMSState, sources: Array) -> BlockLMSState:
         n, d, _ = state.W.shape
         W = take_outputs(state.W.reshape(n * d, -1), sources).reshape(n, d, -1)
         return replace(state, W=W, errors=take_outputs(state.errors, sources))
 
 
-def _transforms(least: int) -> tuple[Any, int]:
-    """FFT functions, and a fast length of at least this many samples."""
+def _transforms(least: int, dtype: Any) -> tuple[Callable[..., Array], Callable[..., Array], int]:
+    """The FFT for signals of this dtype, its inverse, and a fast length of at least this many samples."""
     from scipy import fft
 
-    return fft, int(fft.next_fast_len(least, real=True))
+    real = dtype.kind != "c"
+    length = int(fft.next_fast_len(least, real=real))
+    return (fft.rfft, fft.irfft, length) if real else (fft.fft, fft.ifft, length)
 
 
 def _late(errors: Array, taps: int, length: int) -> Array:
@@ -181,6 +199,6 @@ def _filtered(W: Array, signal: Array) -> Array:
     if count * taps < 4096:  # a few samples: direct
         rows = np.lib.stride_tricks.sliding_window_view(signal, taps, axis=0)[:, :, ::-1]  # (m, d, n)
         return np.asarray(np.einsum("mdn,ndc->mc", rows, W))
-    fft, length = _transforms(len(signal))
-    parts = fft.rfft(signal, length, axis=0)[:, :, None] * fft.rfft(W, length, axis=0)
-    return np.asarray(fft.irfft(parts.sum(axis=1), length, axis=0)[taps - 1 : taps - 1 + count])  # (F3)
+    forward, backward, length = _transforms(len(signal), W.dtype)
+    parts = forward(signal, length, axis=0)[:, :, None] * forward(W, length, axis=0)
+    return np.asarray(backward(parts.sum(axis=1), length, axis=0)[taps - 1 : taps - 1 + count])  # (F3)

@@ -72,27 +72,34 @@ def _begun(init: Callable[..., Any]) -> Callable[..., Any]:
     def begun(
         self: Any, features: int, outputs: int, start: Any = None, dtype: Any = np.float64, *free: Any, **named: Any
     ) -> Any:
-        if not _is_complex(dtype):
+        if not is_complex(dtype):
             return init(self, features, outputs, start, dtype, *free, **named)
-        kind = np.dtype(dtype)
-        W = real_weights(check_start(None, features, outputs, real_dtype(kind)).astype(kind))
-        if start is not None:
-            values = check_numbers(start, "start", kind)
-            if values.shape != (features, outputs):
-                raise InputError(f"expected start of shape ({features}, {outputs}), got {values.shape}")
-            check_finite(values, "start")
-            W = real_weights(values)
+        W = real_weights(check_complex_start(start, features, outputs, dtype))
         unpenalized = [2 * number for number in (*free, *named.values())]  # (`free`, where a method has it)
         return ComplexState(self.in_pairs().method.init(2 * features, outputs, W, W.dtype, *unpenalized))
 
     return begun
 
 
-def _is_complex(dtype: Any) -> bool:
+def is_complex(dtype: Any) -> bool:
+    """Whether this names complex128 or complex64."""
     try:
         return np.dtype(dtype) in COMPLEX
     except TypeError:
         return False
+
+
+def check_complex_start(start: Any, features: int, outputs: int, dtype: Any) -> Array:
+    """The complex weights to begin from: a copy of `start`, or zeros."""
+    kind = np.dtype(dtype)
+    zeros = check_start(None, features, outputs, real_dtype(kind)).astype(kind)
+    if start is None:
+        return zeros
+    values = check_numbers(start, "start", kind)
+    if values.shape != (features, outputs):
+        raise InputError(f"expected start of shape ({features}, {outputs}), got {values.shape}")
+    check_finite(values, "start")
+    return np.array(values)
 
 
 def _dispatched(real: Callable[..., Any], of_complex: Callable[..., Any]) -> Callable[..., Any]:

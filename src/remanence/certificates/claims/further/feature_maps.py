@@ -1,6 +1,7 @@
 """Claims about features that are not trained: patches of the first images, and waves of a known period.
 
-z = (pᵀw − mean(p) Σw) / √(var(p) + floor) − mᵀw,  pooled: means over regions of max(z − a, 0) and max(−z − a, 0)
+z = (pᵀw − mean(p) Σw) / √(var(p) + floor) − mᵀw
+pooled: means over regions of max(z − a, 0) and max(−z − a, 0), also of the mirror image
 φ(t, x) = [1, x] ⊗ [1, cos 2πkt/p, sin 2πkt/p, …]
 """
 
@@ -14,7 +15,7 @@ from remanence.certificates.catalogue import claim
 from remanence.certificates.certificate import Evidence, difference, rounding
 from remanence.certificates.instances.data import Generator, Instance
 
-SIZE, POOL, THRESHOLD = 3, 2, 0.25
+SIZE, POOL, THRESHOLD, OVERLAP = 3, 2, 0.25, 0.6
 SINGLE = float(np.finfo(np.float32).eps / np.finfo(np.float64).eps)  # features of images are computed in float32
 
 
@@ -33,7 +34,8 @@ def _pooled(held: Any, image: Array) -> Array:
         patch = image[i : i + SIZE, j : j + SIZE].ravel()
         patch = (patch - patch.mean()) / np.sqrt(patch.var() + held.floor_)
         maps[i, j] = patch @ held.filters_.astype(float) - held.shifts_
-    bands = np.array_split(np.arange(places), POOL)
+    wider, half = round(OVERLAP / 2 * places / POOL), (places + 1) // 2
+    bands = np.arange(0, min(half + wider, places)), np.arange(max(half - wider, 0), places)
     excess = [np.maximum(sign * maps - THRESHOLD, 0) for sign in (1, -1)]
     return np.concatenate(
         [part[np.ix_(rows, columns)].mean(axis=(0, 1)) for part in excess for rows in bands for columns in bands]
@@ -41,10 +43,10 @@ def _pooled(held: Any, image: Array) -> Array:
 
 
 @claim(
-    "Convolutional features are the means over regions of the thresholded responses of every normalised patch",
+    "Convolutional features are means over overlapping regions of the thresholded responses of every normalised patch",
     source="Coates, Ng and Lee (2011); Coates and Ng (2011)",
     instances=small_images,
-    conditions=(f"patches of {SIZE} × {SIZE}", f"threshold {THRESHOLD}", "float32"),
+    conditions=(f"patches of {SIZE} × {SIZE}", f"threshold {THRESHOLD}", "power 1", "both mirror images", "float32"),
 )
 def conv_features_are_pooled_responses(images: Array, method: Any = None) -> Evidence:
     """Features of all images at once, against a loop over patches in float64."""
@@ -53,8 +55,9 @@ def conv_features_are_pooled_responses(images: Array, method: Any = None) -> Evi
     from remanence.estimators import ConvFeatures
 
     rows = images.reshape(len(images), -1)
-    held = clone(method or ConvFeatures(4, size=SIZE, pool=POOL, threshold=THRESHOLD)).fit(rows)
-    exact = np.stack([_pooled(held, image) for image in images])
+    own = ConvFeatures(4, SIZE, POOL, threshold=THRESHOLD, overlap=OVERLAP, power=1.0, mirror=True)
+    held = clone(method or own).fit(rows)
+    exact = np.stack([(_pooled(held, image) + _pooled(held, image[:, ::-1])) / 2 for image in images])
     # What cancels in a response are numbers of the size of its filter's weights, not of the response.
     lengths = float(np.abs(held.filters_).sum(axis=0).max())
     scale = float(np.linalg.norm(exact)) + lengths * np.sqrt(exact.size)

@@ -87,27 +87,26 @@ def window_rls_is_least_squares_over_the_window(X: Array, Y: Array, method: Any 
 
 
 def signals(rng: Generator) -> Iterator[Instance]:
-    """A signal and what is to be predicted from it."""
+    """A signal and what is to be predicted from it, complex and real in turn."""
     while True:
-        yield {"signal": rng.standard_normal(40), "Y": rng.standard_normal((40, 1))}
+        for parts in (np.array([1.0, 1j]), np.array([1.0])):
+            yield {"signal": rng.standard_normal((40, len(parts))) @ parts, "Y": rng.standard_normal((40, 1))}
 
 
 @claim(
     "Block LMS by transforms is block LMS in the time domain",
     source="Shynk (1992), overlap-save",
-    instances=lambda rng: (
-        {"signal": rng.standard_normal(40), "Y": rng.standard_normal((40, 1))} for _ in iter(int, 1)
-    ),
+    instances=signals,
     conditions=(f"{TAPS} taps", f"blocks of {BLOCK}"),
 )
 def block_lms_is_that_of_the_time_domain(signal: Array, Y: Array, method: Any = None) -> Evidence:
     """Taps against the sum of the gradients of each block."""
     method = method or BlockLMS(TAPS, GAIN, BLOCK, normalized=False)
-    rows, W = delay_line(signal, TAPS), np.zeros((TAPS, 1))
+    rows, W = delay_line(signal, TAPS), np.zeros((TAPS, 1), signal.dtype)
     for i in range(0, len(rows), BLOCK):
         part = slice(i, i + BLOCK)
-        W = W + GAIN * rows[part].T @ (Y[part] - rows[part] @ W)
-    state = method.update(method.init(1, 1), signal[:, None], Y)
+        W = W + GAIN * rows[part].conj().T @ (Y[part] - rows[part] @ W)
+    state = method.update(method.init(1, 1, dtype=signal.dtype), signal[:, None], Y)
     return Evidence(difference(method.weights(state), W), rounding(1.0, 100 * rows.size))
 
 
