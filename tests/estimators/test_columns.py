@@ -145,3 +145,11 @@ def test_methods_that_cannot_grow_and_frozen_features_say_so():
         model.partial_fit(X, y)
     with pytest.raises(rm.InputError, match="grow_features=False"):
         rm.ContinualRegressor(features=rm.RandomFeatures(5), grow_features=True).fit(X, y)
+
+
+@pytest.mark.parametrize("columns", [["a", "b", "c"], ["b"]])
+def test_the_error_for_other_columns_says_how_to_let_them_come_and_go(columns):
+    table = pandas.DataFrame(np.ones((4, 3)), columns=list("abc"))
+    model = rm.ContinualRegressor().fit(table[["a", "b"]], np.arange(4.0))
+    with pytest.raises(rm.InputError, match="grow_features=True"):
+        model.partial_fit(table[columns], np.arange(4.0))

@@ -16,7 +16,7 @@ def features(**settings):
 
 
 def slowly(held, images):
-    """The features as they are defined, one patch at a time, in float64."""
+    """The features as they are defined, one patch at a time, in float64, without power and mirror."""
     W, size, pool = held.filters_.astype(float), held.size, held.pool
     h, w = images.shape[1] - size + 1, images.shape[2] - size + 1
     found = []
@@ -29,18 +29,42 @@ def slowly(held, images):
                 maps[i, j] = patch @ W - held.shifts_
         for sign in (1, -1):
             excess = np.maximum(sign * maps - held.threshold, 0)
-            for rows in np.array_split(np.arange(h), pool):
-                for columns in np.array_split(np.arange(w), pool):
+            for rows in regions(h, pool, held.overlap):
+                for columns in regions(w, pool, held.overlap):
                     found.append(excess[np.ix_(rows, columns)].mean(axis=(0, 1)))
     return np.array(found).reshape(len(images), -1)
 
 
+def regions(length, pool, overlap):
+    """The places of each region: those of a cut into parts, and as many more on both sides as `overlap` says."""
+    more = round(overlap / 2 * length / pool)
+    return [np.arange(max(0, a[0] - more), min(length, a[-1] + 1 + more)) for a in np.array_split(range(length), pool)]
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.7, 3.9])
 @pytest.mark.parametrize("pool", [1, 2])
-def test_features_are_the_pooled_thresholded_responses_of_every_patch(pool):
-    held = features(pool=pool).fit(ROWS)
+def test_features_are_the_pooled_thresholded_responses_of_every_patch(pool, overlap):
+    held = features(pool=pool, overlap=overlap, power=1.0).fit(ROWS)
     found = held.transform(ROWS)
     assert found.dtype == np.float32 and found.shape == (30, held.width)
     np.testing.assert_allclose(found, slowly(held, IMAGES), atol=2e-5)
+
+
+def test_a_power_and_the_mirror_image():
+    plain = features(power=1.0, overlap=0.5).fit(ROWS)
+    both = features(power=1.0, overlap=0.5, mirror=True).fit(ROWS)
+    mirrored = IMAGES[:, :, ::-1]
+    np.testing.assert_allclose(both.transform(ROWS), (slowly(plain, IMAGES) + slowly(plain, mirrored)) / 2, atol=2e-5)
+    np.testing.assert_array_equal(both.transform(mirrored.reshape(30, -1)), both.transform(ROWS))
+    rooted = features(overlap=0.5, mirror=True).fit(ROWS)
+    np.testing.assert_allclose(rooted.transform(ROWS) ** 2, both.transform(ROWS), rtol=1e-5)
+    assert len({held.fingerprint() for held in (plain, both, rooted)}) == 3
+
+
+def test_more_than_one_block_of_images():
+    held = rm.ConvFeatures(20, size=4, pool=2, shape=(24, 24)).fit(rng.uniform(0, 1, (40, 576)))
+    many = rng.uniform(0, 1, (60, 576))
+    np.testing.assert_allclose(held.transform(many)[17], held.transform(many[17:18])[0], atol=1e-3)
 
 
 def test_whitened_patches_are_the_filters():
@@ -54,12 +78,12 @@ def test_whitened_patches_are_the_filters():
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_the_unit_of_the_pixels_does_not_matter(scale):
-    a, b = features().fit(ROWS), features().fit(ROWS * np.float32(scale))
+    a, b = features(power=1.0).fit(ROWS), features(power=1.0).fit(ROWS * np.float32(scale))
     np.testing.assert_allclose(b.transform(ROWS * np.float32(scale)), a.transform(ROWS), atol=1e-4)
 
 
 def test_blocks_and_types_do_not_matter():
-    held, pixels = features().fit(ROWS), np.round(ROWS).astype(np.uint8)
+    held, pixels = features(power=1.0).fit(ROWS), np.round(ROWS).astype(np.uint8)
     whole = held.transform(pixels)
     np.testing.assert_allclose(
         np.concatenate([held.transform(pixels[:7]), held.transform(pixels[7:])]), whole, atol=1e-6
@@ -108,6 +132,14 @@ def test_images_without_detail_and_one_image():
         ({"shape": "square"}, "shape"),
         ({"shape": None}, "shape"),
         ({"threshold": -1}, "threshold"),
+        ({"overlap": -0.1}, "overlap"),
+        ({"overlap": 4}, "overlap"),
+        ({"power": 0}, "power"),
+        ({"power": 1.5}, "power"),
+        ({"power": "half"}, "power"),
+        ({"mirror": 1}, "mirror"),
+        ({"floor": 0}, "floor"),
+        ({"epsilon": 0}, "epsilon"),
         ({"seed": -1}, "seed"),
     ],
 )

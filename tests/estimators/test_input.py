@@ -157,3 +157,22 @@ def test_answers_that_overflow_are_refused_as_the_method_refuses_them():
     for ask in (classes.class_scores, classes.predict, classes.predict_proba, classes.decision_function):
         with pytest.raises(rm.NumericalError, match="overflowed"):
             ask(X * 1e149)
+
+
+@pytest.mark.parametrize("unit", ["s", "ns"])
+@pytest.mark.parametrize("kind", ["datetime64", "timedelta64"])
+def test_dates_and_time_spans_are_no_numbers(kind, unit):
+    times = np.arange(20).astype(f"{kind}[{unit}]")
+    frame = pandas.DataFrame({"when": times})
+    for rows in (times[:, None], frame, frame.assign(a=1.0)):
+        for model in (rm.ContinualClassifier(), rm.ContinualRegressor(), rm.ContinualRegressor(grow_features=True)):
+            with pytest.raises(rm.InputError):
+                model.fit(rows, np.arange(20) % 2)
+        with pytest.raises(rm.InputError, match="unit"):
+            rm.ContinualClassifier().fit(np.ones((4, 1)), [0, 1, 0, 1]).predict(times[:, None])
+
+
+@pytest.mark.parametrize("labels", [["a", None] * 6, [1.0, np.nan] * 6], ids=["None", "NaN"])
+def test_the_error_for_missing_labels_says_how_to_leave_them_out(labels):
+    with pytest.raises(rm.InputError, match="missing_labels='skip'"):
+        rm.ContinualClassifier().fit(X, np.array(labels, dtype=object if "a" in labels else float))

@@ -26,7 +26,9 @@ def encoder():
     ).fit(TABLE)
 
 
-@pytest.mark.parametrize("rows", [TEXTS, tuple(TEXTS), np.array(TEXTS), pandas.Series(TEXTS).to_numpy()], ids=type)
+@pytest.mark.parametrize(
+    "rows", [TEXTS, tuple(TEXTS), np.array(TEXTS), pandas.Series(TEXTS).to_numpy(), pandas.Series(TEXTS)], ids=type
+)
 @pytest.mark.parametrize("features", [TfidfVectorizer().fit(TEXTS), HashingVectorizer(n_features=64)], ids=str)
 def test_texts_reach_a_vectorizer(rows, features):
     model = (

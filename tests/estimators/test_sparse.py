@@ -192,3 +192,27 @@ print(peak() - before)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 80_000  # kB; the rows alone would be 320 000
+
+
+@pytest.mark.sweep
+def test_a_hundred_thousand_columns_and_rows_in_two_gigabytes():
+    """With 0.1 % of the entries; dense rows would take 80 GB, and their memory as much again."""
+    code = """
+import numpy as np, scipy.sparse as sparse, remanence as rm
+rng, n = np.random.default_rng(0), 100_000
+def rows(count):
+    columns = rng.integers(0, n, (count, n // 1000), dtype=np.int32)
+    columns[:, 0] = rng.integers(0, 8, count)  # what decides, and is met often
+    starts = np.arange(0, columns.size + 1, n // 1000)
+    return sparse.csr_matrix((np.ones(columns.size), columns.ravel(), starts), (count, n)), columns[:, 0] % 2
+X, y = rows(n)
+model = rm.ContinualClassifier(rm.LowRankRLS(16)).fit(X[: n // 2], y[: n // 2]).partial_fit(X[n // 2 :], y[n // 2 :])
+Xt, yt = rows(2000)
+right = float((model.predict(Xt) == yt).mean())
+peak = int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
+print(peak, right, model.n_seen_)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    peak, right, seen = done.stdout.split()
+    assert int(peak) < 2_000_000 and float(right) > 0.9 and int(seen) == 100_000

@@ -44,6 +44,8 @@ def test_in_blocks_of_equal_size_it_is_incremental_pca():
     np.testing.assert_allclose(ours.singular_values_, theirs.singular_values_, rtol=1e-10)
     np.testing.assert_allclose(np.abs(ours.components_), np.abs(theirs.components_), atol=1e-9)
     np.testing.assert_allclose(ours.explained_variance_ratio_, theirs.explained_variance_ratio_, rtol=1e-8)
+    shown = [model.inverse_transform(model.transform(rows)) for model in (ours, theirs)]
+    np.testing.assert_allclose(*shown, atol=1e-9)
 
 
 def test_merging_is_learning_both():
@@ -110,4 +112,6 @@ def test_what_is_refused_changes_nothing():
     before = svd.singular_values_.copy()
     with pytest.raises(rm.InputError):
         svd.partial_fit(np.full((2, 12), np.inf))
+    with pytest.raises(rm.NumericalError):  # their squares overflow, and with them the shares of the variance
+        svd.partial_fit(1e200 * X)
     np.testing.assert_array_equal(svd.singular_values_, before)

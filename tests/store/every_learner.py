@@ -74,9 +74,10 @@ def classifier(labels, method=None, **settings):
     return model.partial_fit(X[15:], np.array(labels)[np.arange(5) % 3])
 
 
-def images_classifier():
+def images_classifier(**settings):
     X, _ = data(0, 20, 36)
-    return rm.ContinualClassifier(features=rm.ConvFeatures(3, size=3, pool=2)).fit(X, np.arange(20) % 3)
+    features = rm.ConvFeatures(3, size=3, pool=2, **settings)
+    return rm.ContinualClassifier(features=features).fit(X, np.arange(20) % 3)
 
 
 def regressor(method=None, outputs=1, **settings):
@@ -122,6 +123,7 @@ LISTED = {
     "LMS, complex": lambda: of_complex(rm.LMS(0.5)),
     "WindowRLS": lambda: taught(rm.WindowRLS(5, 0.5)),
     "BlockLMS": lambda: taught(rm.BlockLMS(3)),
+    "BlockLMS, complex": lambda: of_complex(rm.BlockLMS(3)),
     "LowRankRLS": lambda: taught(rm.LowRankRLS(2)),
     "Kalman": lambda: taught(rm.Kalman(0.1)),
     "Kalman, auto": lambda: taught(rm.Kalman("auto", lag=2)),
@@ -135,6 +137,7 @@ LISTED = {
     "classifier, lowrank": lambda: classifier([0, 1, 2], rm.LowRankRLS(2), dtype="float32"),
     "classifier, sets": lambda: rm.ContinualClassifier().fit(data(0, 20)[0], [{"a", "b"}, {"b"}, set(), {"c"}] * 5),
     "classifier, conv": lambda: images_classifier(),
+    "classifier, conv mirrored": lambda: images_classifier(mirror=True, epsilon=0.3, floor=0.01),
     "classifier, new": lambda: rm.ContinualClassifier(rm.RLS(2.0), features=rm.RandomFeatures(7)),
     "regressor": lambda: regressor(),
     "regressor, intervals": lambda: regressor(intervals=True),

@@ -53,6 +53,7 @@ def test_a_stored_file_gives_the_answers_of_its_time(name):
             np.testing.assert_allclose(answers(learner), answers(LISTED[name]()), rtol=1e-9, atol=1e-9)
         elif name in stored:
             rtol = 1e-4 if "float32" in name or "lowrank" in name or "two" in name else 1e-9
+            rtol = 1e-6 if "conv" in name else rtol  # features of images are computed in float32
             np.testing.assert_allclose(answers(learner), stored[name], rtol=rtol, atol=rtol)
     use(learner)
 

@@ -102,6 +102,8 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
             rows = as_input_error(validate_data, self, X, reset=reset, accept_sparse="csr", **self._wanted())
             return rows if is_sparse(rows) else np.asarray(rows)
         except InputError as refusal:
+            if self.features is None and "feature names should match" in str(refusal):
+                raise type(refusal)(f"{refusal}; {TRY}") from None
             if self.features is None:
                 raise
             raise type(refusal)(
@@ -116,7 +118,9 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
         return self.features is None and (self.grow_features or are_dicts(X) or isinstance(X, NamedTable))
 
     def _table(self, X: Any) -> NamedTable:
-        return X if isinstance(X, NamedTable) else table_of(X, self._dtype(), self.grow_features)
+        if isinstance(X, NamedTable):
+            return NamedTable(X.names, X.rows.astype(self._dtype(), copy=False))
+        return table_of(X, self._dtype(), self.grow_features)
 
     def _set_columns(self, table: NamedTable) -> None:
         self.n_features_in_ = table.shape[1]
@@ -178,8 +182,8 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
                 if count > model.n_features_in_:
                     model._add_columns(count - model.n_features_in_)
             return other
-        place = {name: j for j, name in enumerate(theirs.tolist())}
-        new = [name for name in theirs.tolist() if name not in set(mine.tolist())]
+        place, known = {name: j for j, name in enumerate(theirs.tolist())}, set(mine.tolist())
+        new = [name for name in place if name not in known]
         if new:
             self._add_columns(len(new))
             self.feature_names_in_ = np.array([*mine, *new], dtype=object)

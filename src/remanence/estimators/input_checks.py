@@ -32,7 +32,10 @@ def as_input_error(check: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def check_container(X: Any, name: str = "X", sparse: bool = False) -> None:
-    """Raise an InputError for masked entries and, unless `sparse`, sparse matrices: np.asarray would misread them."""
+    """Raise an InputError for what np.asarray would misread: masked entries, sparse matrices unless `sparse`, and, in
+    rows X, dates and time spans."""
+    if name == "X":
+        _check_times(X)
     if type(X) is np.ndarray:
         return
     check_unmasked(X, name)
@@ -42,6 +45,23 @@ def check_container(X: Any, name: str = "X", sparse: bool = False) -> None:
             f"expected a dense array as {name}, got a sparse one of shape {X.shape}; pass {name}.toarray(), which "
             f"needs {size / 1e9:.3g} GB of memory"
         )
+
+
+def _check_times(X: Any) -> None:
+    """Raise an InputError for dates and time spans: as numbers they would depend on the unit they are stored in."""
+    table = hasattr(X, "columns") and hasattr(X, "dtypes")
+    kinds = list(X.dtypes) if table else [getattr(X, "dtype", None)]
+    times = [str(kind) for kind in kinds if _is_time(kind)]
+    if times:
+        raise InputTypeError(
+            f"expected numbers, got {times[0]}, which as a number would depend on its unit; encode dates by "
+            "rm.TableFeatures, and divide time spans by a unit"
+        )
+
+
+def _is_time(kind: Any) -> bool:
+    temporal = getattr(kind, "is_temporal", None)  # (polars)
+    return bool(temporal()) if callable(temporal) else getattr(kind, "kind", "") in ("m", "M")
 
 
 def check_targets(y: Any, rows: int, dtype: Any) -> tuple[Array, bool]:
@@ -81,7 +101,10 @@ def check_labels(y: Any, rows: int | None = None) -> Array:
     kind = y.dtype.kind
     if kind == "f":
         if not np.isfinite(y).all():
-            raise InputError("expected a label for every row, but y contains NaN or infinity; drop those rows first")
+            raise InputError(
+                "expected a label for every row, but y contains NaN or infinity; drop those rows first, or let a "
+                "classifier with missing_labels='skip' leave them out"
+            )
         if (y != np.trunc(y)).any():
             raise InputError(
                 f"Unknown label type: continuous. Expected classes, integers or text, got "
@@ -138,4 +161,8 @@ def _of_one_kind(y: Array) -> Array:
 
 def _several_kinds(values: Any) -> InputTypeError:
     types = sorted({type(value).__name__ for value in values})
-    return InputTypeError(f"Unknown label type: expected labels of one kind, all text or all numbers, got {types}")
+    gaps = any(_is_missing(value) for value in values)
+    hint = "; drop rows without a label, or let a classifier with missing_labels='skip' leave them out" if gaps else ""
+    return InputTypeError(
+        f"Unknown label type: expected labels of one kind, all text or all numbers, got {types}{hint}"
+    )

@@ -27,7 +27,7 @@ _ACTIVATIONS = {
     "fourier": lambda H: np.cos(H, out=H),  # the bias is uniform in [0, 2π)
     "identity": lambda H: H,
 }
-MARGIN = {"relu": 2**0.5, "tanh": 0.5**0.5, "cos": 0.5**0.5, "fourier": 0.5**0.5, "identity": 1.0}  # m
+MARGIN = {"relu": 2**0.5, "tanh": 0.5**0.5, "cos": 0.5, "fourier": 0.5, "identity": 1.0}  # m
 ENOUGH = 1024  # rows of the first block that (S) looks at, evenly spaced
 ACTIVATIONS = tuple(_ACTIVATIONS)
 

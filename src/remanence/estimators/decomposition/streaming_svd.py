@@ -10,6 +10,8 @@ not formed. Where nothing is cut, it is the decomposition of all rows at once.
 from typing import Any, Self
 
 import numpy as np
+from scipy.linalg import qr
+from scipy.linalg.lapack import dormqr
 from sklearn.utils.validation import check_is_fitted
 
 from remanence.arrays import Array
@@ -146,22 +148,24 @@ class StreamingSVD(SubspaceLearner):
         stacked = [self.singular_values_[:, None] * self.components_, rows]
         if self.center and N:
             stacked.append(between[None])
-        strength, V = _leading(np.concatenate(stacked))
-        rank = min(len(strength), self.rank or len(strength))
-        signs = np.sign(V[np.arange(rank), np.abs(V[:rank]).argmax(axis=1)])
-        self.components_, self.singular_values_ = V[:rank] * signs[:, None], strength[:rank].copy()
+        strength, V = _leading(np.concatenate(stacked), self.rank)
+        signs = np.sign(V[np.arange(len(V)), np.abs(V).argmax(axis=1)])
+        self.components_, self.singular_values_ = V * signs[:, None], strength
         self.mean_ = self.mean_ + (n / (N + n)) * (mean - self.mean_)
         self.n_seen_, self.energy_ = N + n, self.energy_ + energy + (float(between @ between) if self.center else 0.0)
-        check_result(self.components_, self.singular_values_, self.mean_)
+        check_result(self.components_, self.singular_values_, self.mean_, np.array(self.energy_))
         return self
 
 
-def _leading(rows: Array) -> tuple[Array, Array]:
-    """Singular values and right singular vectors (r, d): of a triangle first, which is never larger than d or n."""
+def _leading(rows: Array, rank: int | None) -> tuple[Array, Array]:
+    """The leading singular values and right singular vectors (r, d), from a triangle no larger than d or n."""
     n, d = rows.shape
     if n > d:
         _, s, V = np.linalg.svd(np.linalg.qr(rows, mode="r"))
-        return s, V
-    Q, R = np.linalg.qr(rows.T)
+        return s[:rank].copy(), V[:rank]
+    (reflections, scales), R = qr(rows.T, mode="raw", check_finite=False)
     _, s, W = np.linalg.svd(R.T)
-    return s, W @ Q.T
+    kept = np.zeros((d, min(n, rank or n)), order="F")
+    kept[:n] = W[: kept.shape[1]].T
+    V = dormqr("L", "N", reflections, scales, kept, 64 * d)[0].T  # Q times what is kept; Q itself is never formed
+    return s[:rank].copy(), np.ascontiguousarray(V)

@@ -12,11 +12,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.estimators.images.patches import learned_filters, pooled_responses
+from remanence.estimators.images.patches import Pooling, learned_filters, pooled_responses
 from remanence.estimators.input_checks import as_input_error, check_container
 from remanence.estimators.one_value import OneValue
 from remanence.hashing import new_digest, short
 from remanence.validation import check_count, check_memory, check_number, check_result, quiet
+
+MOST = 4.0  # of overlap, in lengths of a region; beyond it regions are nearly the whole image
+
+BEFORE = (
+    0.0,
+    1.0,
+    False,
+    0.005,
+    0.1,
+)  # overlap, power, mirror, floor and epsilon of features that files of earlier versions hold
 
 
 class ConvFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[misc]
@@ -39,6 +49,16 @@ class ConvFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[m
         (H, W) or (H, W, C) of an image, the colours last. By default images are square, of one colour, or of three.
     threshold : float
         Responses of less than this, in either direction, count as none.
+    overlap : float
+        Regions are longer by this share of their length, up to the border of the image. 0 cuts the image into regions.
+    power : float
+        The exponent of every feature, between 0 and 1. Below 1 weak responses count for more, 1 changes nothing.
+    mirror : bool
+        Average the features of an image and of its mirror image: for photographs, not for letters and digits.
+    floor : float
+        Patches of a variance far below this share of the mean variance of patches count as having no detail.
+    epsilon : float
+        ε, beside variances of normalised patches of about 1; larger values whiten less.
 
     Examples
     --------
@@ -62,7 +82,12 @@ class ConvFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[m
         pool: int = 3,
         seed: int = 0,
         shape: tuple[int, ...] | None = None,
-        threshold: float = 0.25,
+        threshold: float = 0.6,
+        overlap: float = 0.5,
+        power: float = 0.5,
+        mirror: bool = False,
+        floor: float = 0.1,
+        epsilon: float = 0.1,
     ) -> None:
         self.filters = filters
         self.size = size
@@ -70,6 +95,11 @@ class ConvFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[m
         self.seed = seed
         self.shape = shape
         self.threshold = threshold
+        self.overlap = overlap
+        self.power = power
+        self.mirror = mirror
+        self.floor = floor
+        self.epsilon = epsilon
 
     @property
     def width(self) -> int:
@@ -85,7 +115,7 @@ class ConvFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[m
         size = 4.0 * self.filters * self.size**2 * images.shape[3]
         check_memory(size, f"{self.filters} filters of {self.size} × {self.size} pixels", "use fewer filters")
         rng = np.random.default_rng(self.seed)
-        found = learned_filters(images, self.filters, self.size, rng)
+        found = learned_filters(images, self.filters, self.size, float(self.floor), float(self.epsilon), rng)
         check_result(*found[:2])
         draft.filters_, draft.shifts_, draft.floor_ = found
         return self._hand_over(draft)
@@ -100,8 +130,8 @@ class ConvFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[m
         size = 4.0 * held.width * len(images)
         check_memory(size, f"{held.width} features of {len(images)} images", "transform fewer images at once")
         learned = (held.filters_, held.shifts_, held.floor_)
-        blocks = pooled_responses(images, *learned, held.size, held.pool, float(held.threshold))
-        found = np.concatenate([*blocks])
+        numbers = (float(held.overlap), float(held.threshold), float(held.power))
+        found = pooled_responses(images, *learned, held.size, Pooling(held.pool, *numbers, bool(held.mirror)))
         if not np.isfinite(found).all():
             raise InputError("expected pixels of moderate size, got some whose squares overflow; scale the images")
         return found
@@ -113,6 +143,14 @@ class ConvFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[m
         check_count(self.pool, "pool", hint="regions along each side")
         check_count(self.seed, "seed", low=0)
         check_number(self.threshold, "threshold", closed=True)
+        check_number(self.overlap, "overlap", high=MOST, closed=True, hint="a share of the length of a region")
+        check_number(
+            self.power, "power", high=np.nextafter(1.0, 2.0), hint="an exponent, 1 leaves features as they are"
+        )
+        check_number(self.floor, "floor", hint="a share of the mean variance of patches, like 0.1")
+        check_number(self.epsilon, "epsilon", hint="0.1 whitens strongly, 1 hardly")
+        if not isinstance(self.mirror, (bool, np.bool_)):
+            raise InputError(f"expected mirror to be True or False, got {self.mirror!r:.60}")
         known = self.shape
         if known is not None:
             if not isinstance(known, (tuple, list)) or len(known) not in (2, 3):
@@ -134,7 +172,9 @@ class ConvFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[m
                 digest.update(np.ascontiguousarray(part).tobytes())
             shown = short(digest)
         shape = "x".join(map(str, self.shape or ())) or "square"
-        return f"conv:{self.filters}:{self.size}:{self.pool}:{self.seed}:{shape}:{self.threshold:g}:{shown}"
+        known = (self.overlap, self.power, self.mirror, self.floor, self.epsilon)
+        more = "" if known == BEFORE else "".join(f":{float(value):g}" for value in known)
+        return f"conv:{self.filters}:{self.size}:{self.pool}:{self.seed}:{shape}:{self.threshold:g}{more}:{shown}"
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """The names conv0, conv1, …"""

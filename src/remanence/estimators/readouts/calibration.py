@@ -40,12 +40,12 @@ class Calibration:
         """With answers to more rows: scores (n, c), the class of each row, and its weight."""
         linked = link(self.readout, scores)
         behind = linked - np.take_along_axis(linked, positions[:, None], axis=1)
-        losses, betas = self.losses.copy(), BETAS[self.readout][:, None, None]
-        size = max(AT_ONCE // (len(betas) * scores.shape[1]), 1)
+        losses, betas, c = self.losses.copy(), BETAS[self.readout], scores.shape[1]
+        size = max(AT_ONCE // (2 * c), 1)
         for i in range(0, len(behind), size):
-            share = 1 / np.exp(np.minimum(betas * behind[i : i + size], 700.0)).sum(axis=2)  # softmax at the true class
-            mixed = share[:, :, None] * (1 - EPSILONS) + EPSILONS / scores.shape[1]  # (betas, n, epsilons)
-            losses -= np.einsum("n,bne->be", weights[i : i + size], np.log(mixed))
+            shares, part = _shares(behind[i : i + size], betas), weights[i : i + size]
+            for j, epsilon in enumerate(EPSILONS):
+                losses[:, j] -= np.log((1 - epsilon) * shares + epsilon / c) @ part
         new = replace(self, losses=losses, rows=self.rows + float(weights.sum()))
         confidence, right = answered(new.probabilities(scores), positions)
         return replace(new, bins=self._bins() + reliability_bins(confidence, right, weights))
@@ -89,6 +89,21 @@ class Calibration:
 
     def _bins(self) -> Array:
         return np.zeros((BINS, 3)) if self.bins is None else self.bins
+
+
+def _shares(behind: Array, betas: Array) -> Array:
+    """(betas, n) The softmax at the true class, for scores less that of the true class (n, c).
+
+    Every other β is twice as large, so the exponentials of all are squares of those of the first two.
+    """
+    totals = np.empty((len(betas), len(behind)))
+    with np.errstate(over="ignore"):  # an infinite sum is a share of zero
+        powers = np.exp(betas[0] * behind), np.exp(betas[1] * behind)
+        for b in range(len(betas)):
+            if b >= 2:
+                np.square(powers[b % 2], out=powers[b % 2])
+            powers[b % 2].sum(axis=1, out=totals[b])
+    return np.divide(1, totals, out=totals)
 
 
 def usual(readout: str, classes: int) -> Array:

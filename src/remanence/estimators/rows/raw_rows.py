@@ -19,10 +19,17 @@ def is_raw(X: Any) -> bool:
     """Whether X has entries that are no numbers, which `features` may be able to read."""
     if is_frame(X):
         return not all(_is_numeric(dtype) for dtype in list(X.dtypes))
+    if _is_column(X):
+        return not _is_numeric(X.dtype)
     if isinstance(X, (list, tuple)):
         return are_dicts(X) or (len(X) > 0 and isinstance(X[0], (str, bytes)))
     kind = getattr(getattr(X, "dtype", None), "kind", "f")
     return isinstance(X, np.ndarray) and not isinstance(X, np.ma.MaskedArray) and kind in "OUT" and X.ndim in (1, 2)
+
+
+def _is_column(X: Any) -> bool:
+    """Whether X is one column of a table, of whatever library, such as a Series of texts."""
+    return hasattr(X, "to_numpy") and hasattr(X, "dtype") and len(getattr(X, "shape", ())) == 1
 
 
 def _is_numeric(dtype: Any) -> bool:
@@ -39,6 +46,8 @@ def checked_raw(model: Any, X: Any, reset: bool) -> Any:
         return X
     if isinstance(X, np.ndarray):
         rows = X
+    elif _is_column(X):
+        rows = np.asarray(X.to_numpy(), object)
     else:
         rows = np.empty(len(X), object)
         rows[:] = X

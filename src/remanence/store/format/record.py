@@ -2,6 +2,7 @@
 
     "d c"             array of finite numbers in float64 or float32; a letter is one length, "*" any length
     "c float64"       in this dtype, whatever that of the other arrays       "c any"      any real dtype, integers too
+    "d c complex"     in float64, float32, complex128 or complex64
     "d r unit"        with entries of at most 2 in size, as in columns of length 1
     "k d squarable"   whose squares are finite
     "Root d c"        object of this class and these lengths; "Window|Everything d c": of one of these classes

@@ -10,6 +10,7 @@ from remanence.store.format.record import ArraySpec, External, PartValues, Recor
 from remanence.store.records.registry import find_name, is_method, spec_of
 
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+COMPLEX = (np.dtype(np.complex128), np.dtype(np.complex64))
 LARGEST = float(np.finfo(np.float64).max)
 UNIT = 2.0  # no entry of a column of length 1 is as large
 LABELS = "iufbUSmM"  # dtypes that labels may have, by NumPy's letters
@@ -57,7 +58,7 @@ class PartChecker:
         elif "any" in words:
             if found.dtype.kind not in "fiu":
                 return f"expected real numbers, got {found.dtype}"
-        elif found.dtype not in FLOATS:
+        elif found.dtype not in (FLOATS + COMPLEX if "complex" in words else FLOATS):
             return f"expected float64 or float32, got {found.dtype}"
         else:
             self.precisions.add(found.dtype)
@@ -85,7 +86,7 @@ class PartChecker:
         return "" if (value[:-1] < value[1:]).all() else "expected distinct labels in ascending order"
 
 
-MODIFIERS = ("float64", "any", "unit", "squarable")
+MODIFIERS = ("float64", "any", "complex", "unit", "squarable")
 
 
 def _size_problem(array: np.ndarray[Any, Any], words: list[str]) -> str:

@@ -342,7 +342,13 @@ ESTIMATOR_RECORDS = {
             "seed": "count",
             "shape": "setting",
             "threshold": "number",
+            "overlap": "number",
+            "power": "number",
+            "mirror": "bool",
+            "floor": "number",
+            "epsilon": "number",
         },
+        defaults={"overlap": 0.0, "power": 1.0, "mirror": False, "floor": 0.005, "epsilon": 0.1},
         to_parts=_to_parts,
         from_parts=_svd_from_parts,
         learned={

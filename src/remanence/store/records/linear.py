@@ -165,7 +165,7 @@ LINEAR_RECORDS = {
     ),
     "Pair": Record(
         Pair.__module__,
-        {"method": "method", "state": "state d c"},
+        {"method": "method", "state": "state d c complex"},
         to_parts=pair_to_parts,
         from_parts=pair_from_parts,
         check=pair_check,
