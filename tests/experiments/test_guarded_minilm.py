@@ -1,5 +1,7 @@
 """New intents for a sentence encoder: the card on made-up texts and a tiny random BERT, and what its figures are."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from experiments.guarded_minilm import Result, Size, _figures, fisher_informatio
 from experiments.intents import Counts, IntentNet, Part, halves
 
 from experiments import guarded_minilm, intents, texts
+from remanence.errors import FileError
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("peft")
@@ -14,7 +17,7 @@ pytest.importorskip("peft")
 WORDS = 40
 
 
-def made_up(_):
+def made_up(_=None):
     """Texts of two words of their intent (of six) and a common one."""
     rng = np.random.default_rng(0)
     split = []
@@ -38,16 +41,35 @@ def tiny():
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(texts, "clinc150", made_up)
+    monkeypatch.setattr(texts, "intents_in", lambda _: texts.Intents("made up", "nowhere", *made_up()))
     monkeypatch.setattr(intents, "encoder", tiny)
 
 
 def test_halves_share_no_intent_and_no_text_is_in_two_parts():
-    first, second = halves(None, tokenize, Counts(6, 3, 2), seed=0)
+    first, second = halves(texts.intents_in(None), tokenize, Counts(6, 3, 2), seed=0)
     assert set(first.train.y) == {0, 1, 2} and set(second.test.y) == {3, 4, 5}
     for half in (first, second):
         assert [len(part) for part in (half.train, half.aside, half.test)] == [18, 9, 6]
         assert np.bincount(half.aside.y)[half.aside.y].tolist() == [3] * 9
+
+
+def test_texts_are_found_in_a_folder_of_either_kind(monkeypatch, tmp_path):
+    monkeypatch.undo()
+    with pytest.raises(FileError, match="clinc150"):
+        texts.intents_in(tmp_path)
+    banking = tmp_path / "banking77"
+    banking.mkdir()
+    for part in ("train", "test"):
+        (banking / f"{part}.csv").write_text(f"text,category\n{part} one,a\n{part} two,b\n")
+    for folder in (tmp_path, banking):
+        found = texts.intents_in(folder)
+        assert (found.name, found.test, found.y.tolist()) == ("banking77", ["test one", "test two"], ["a", "b"])
+    (tmp_path / "clinc150").mkdir()
+    with pytest.raises(FileError, match="clinc150"):  # begun, but not complete
+        texts.intents_in(tmp_path)
+    parts = {part: [[part, "a"]] for part in ("train", "test")}
+    (tmp_path / "clinc150/data_full.json").write_text(json.dumps(parts))
+    assert texts.intents_in(tmp_path).name == "clinc150"
 
 
 def test_batches_pad_to_their_longest_text_and_hold_every_text_once():

@@ -66,12 +66,62 @@ def test_curves_are_of_the_tasks_learned_so_far():
 
 
 def test_permuted_card(monkeypatch, tmp_path):
-    monkeypatch.setattr(permuted_mnist, "QUICK", permuted_mnist.Size(2, 300, 1, 5, 1))
+    monkeypatch.setattr(permuted_mnist, "QUICK", permuted_mnist.Size(2, 300, 1, 5, 1, 30))
     monkeypatch.setattr(permuted_mnist, "OWM", ((100.0, 0.1),))
     monkeypatch.setattr(permuted_mnist, "SGP", ((1.0, 0.1),))
+    monkeypatch.setattr(permuted_mnist, "WIDE", ((100.0, 0.1),))
     card = permuted_mnist.make(True, tmp_path)
-    assert [len(table.rows) for table in card.tables] == [8, 2] and card.holds
+    assert [len(table.rows) for table in card.tables] == [8, 4, 2, 1] and card.holds
+    assert not list(tmp_path.iterdir())  # a small version keeps no checkpoints
     card.write(tmp_path, "command", 1.0)
+
+
+def test_an_interrupted_experiment_continues(monkeypatch, tmp_path):
+    size, way = permuted_mnist.Size(2, 300, 2, 5, 1, 30), permuted_mnist.Way("OWM", 100.0, 0.1, 100)
+    whole = permuted_mnist.fitted(size, tmp_path, None, way)
+    monkeypatch.chdir(tmp_path)
+    absorb, calls = rm.deep.OWM.absorb, []
+
+    def stops_at_the_second(guard, *given, **named):
+        calls.append(guard)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return absorb(guard, *given, **named)
+
+    monkeypatch.setattr(rm.deep.OWM, "absorb", stops_at_the_second)
+    with pytest.raises(KeyboardInterrupt), networks.checkpoints("name", quick=False) as kept:
+        permuted_mnist.fitted(size, tmp_path, kept, way)
+    assert len(list(kept.iterdir())) == 1
+    with networks.checkpoints("name", quick=False) as kept:
+        resumed = permuted_mnist.fitted(size, tmp_path, kept, way)
+    np.testing.assert_array_equal(resumed.values, whole.values)
+    assert len(calls) == 3 and not kept.exists()  # the first task was not learned again; nothing stays when all is done
+
+
+def test_other_settings_have_another_checkpoint(tmp_path):
+    names = {networks.checkpoint_of(tmp_path, permuted_mnist.Way("OWM", 1.0, rate)) for rate in (0.1, 0.1, 0.2)}
+    assert len(names) == 2 and networks.checkpoint_of(None, "anything") is None
+
+
+def test_images_are_mirrored_in_training_only():
+    mirrored, images = task_incremental_cifar.Mirrored(), torch.arange(24.0).reshape(4, 1, 2, 3).repeat(50, 1, 1, 1)
+    assert torch.equal(mirrored.eval()(images), images)
+    torch.manual_seed(0)
+    seen = mirrored.train()(images)
+    same, turned = ((seen == other).flatten(1).all(1) for other in (images, images.flip(-1)))
+    assert (same ^ turned).all() and 70 < turned.sum() < 130
+
+
+def test_gradients_are_projected_where_it_is_asked_for():
+    net = nn.Linear(4, 2, bias=False)
+    guard = networks.projecting_gradients(rm.deep.GradientProjection(net))
+    old = torch.randn(2, 4, generator=torch.Generator().manual_seed(0))
+    guard.absorb([old])
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.0)
+    with guard.protect(optimizer):
+        net(torch.ones(1, 4)).square().sum().backward()
+        optimizer.step()
+    assert net.weight.grad.abs().max() > 1e-3 and (net.weight.grad @ old.T).abs().max() < 1e-5
 
 
 def forgetting(*errors):
@@ -85,6 +135,8 @@ def test_permuted_claims_follow_the_figures():
     good, bad = forgetting(0.06, 0.06, 0.06), forgetting(0.2, 0.2, 0.06)
     assert all(claim.holds for claim in permuted_mnist._claims(good, good))
     assert not any(claim.holds for claim in permuted_mnist._claims(bad, bad))
+    assert [claim.holds for claim in permuted_mnist._asked("", forgetting(0.03, 0.06, 0.03))] == [True, False]
+    assert [claim.holds for claim in permuted_mnist._asked("", good)] == [False, True]
 
 
 def test_permuted_settings_are_chosen_by_accuracy_and_by_what_is_forgotten():
