@@ -91,6 +91,14 @@ def test_blocks_and_types_do_not_matter():
     np.testing.assert_allclose(held.transform(pixels.astype(float)), whole, atol=1e-6)
 
 
+def test_the_features_of_an_image_do_not_depend_on_the_images_beside_it():
+    held = features().fit(ROWS)
+    whole, rng = held.transform(ROWS), np.random.default_rng(1)
+    for _ in range(60):
+        chosen = rng.permutation(len(ROWS))[: rng.integers(1, len(ROWS))]
+        assert (held.transform(ROWS[chosen]) == whole[chosen]).all()
+
+
 def test_a_classifier_fits_them_to_its_first_images_and_its_order_of_classes_does_not_matter(tmp_path):
     y = np.arange(30) % 3
     first = np.flatnonzero(y == 0)

@@ -6,7 +6,8 @@
     mirror: the average of (C3) over the image and its mirror image; power: (C3)ᵖ                          (C4)
 
 m, V, Λ are the mean and the covariance of normalised patches, d a whitened random patch of length 1. By (C2) a filter w
-is one product per place, whatever the normalisation. In float32, block by block, small enough for the cache.
+is one product per place, whatever the normalisation. In float32, block by block, small enough for the cache; every
+image is a product of its own, so that its features are the same bits whatever images come with it.
 """
 
 from typing import NamedTuple
@@ -87,7 +88,7 @@ def _pool(images: Array, filters: Array, floor: float, size: int, means: Array, 
     scale = 1 / np.sqrt(np.maximum(np.einsum("ij,ij->i", P, P) / P.shape[1] - mean**2, 0) + np.float32(floor))
     rows = np.ones((len(P), len(filters)), np.float32)
     np.multiply(P, scale[:, None], out=rows[:, :-1])
-    Z = (rows @ filters).reshape(len(images), -1, filters.shape[1])  # z − a (C2)
+    Z = rows.reshape(len(images), -1, len(filters)) @ filters  # z − a (C2)
     out[:, 0] = means @ np.maximum(Z, 0)
     np.subtract(np.float32(-2 * threshold), Z, out=Z)  # −z − a
     out[:, 1] = means @ np.maximum(Z, 0, out=Z)  # (C3)
