@@ -11,6 +11,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from remanence.arrays import Array
+from remanence.validation import check_result
 
 LINES = 64  # values of x that are tried: the one whose roots are farthest apart is used
 
@@ -39,7 +40,9 @@ def factors(coefficients: Array, features: int, degree: int) -> Array:
     lines = np.random.default_rng(0).standard_normal((LINES, features))
     gap, best, roots = -1.0, lines[0], np.zeros(degree)
     for x in lines:
-        found = np.sort(np.roots(_along_y(p, powers, x)).real)
+        polynomial = _along_y(p, powers, x)
+        check_result(polynomial)
+        found = np.sort(np.roots(polynomial).real)
         apart = float(np.min(np.diff(found))) / (float(np.abs(found).max()) or 1.0)
         if len(found) == degree and apart > gap:
             gap, best, roots = apart, x, found

@@ -90,7 +90,7 @@ class Switching(Method[SwitchingState]):
         start = check_start(start, features, outputs, dtype)
         if start.dtype != np.float64:
             raise InputError(f"expected dtype float64 for Switching, got {start.dtype}: powers of the data need digits")
-        sizes = [comb(features + n, n) - 1 for n in self._degrees()]
+        sizes = self._sizes(features)
         check_memory(8.0 * outputs * sizes[-1] ** 2, f"monomials of {features} features", "use fewer modes or features")
         return SwitchingState(start, tuple(empty(m, 1) for _ in range(outputs) for m in sizes), np.zeros(0), 0)
 
@@ -192,6 +192,15 @@ class Switching(Method[SwitchingState]):
     def template(self, state: SwitchingState) -> Array:
         return state.start
 
+    def accepts_state(self, state: object) -> bool:
+        if not isinstance(state, SwitchingState):
+            return False
+        d, c = state.start.shape
+        shapes = [root.target.shape for root in state.roots]
+        return shapes == [(m, 1) for _ in range(c) for m in self._sizes(d)] and (
+            len(state.latest) == (d + c if state.count else 0)
+        )
+
     def with_outputs(self, state: SwitchingState, sources: Array) -> SwitchingState:
         d, size, roots = len(state.start), self.modes, list[Root]()
         for source in sources:
@@ -206,6 +215,10 @@ class Switching(Method[SwitchingState]):
 
     def _degrees(self) -> range:
         return range(1, self.modes + 1)
+
+    def _sizes(self, features: int) -> list[int]:
+        """How many monomials of each degree there are, without yⁿ."""
+        return [comb(features + n, n) - 1 for n in self._degrees()]
 
     def _each(self, state: SwitchingState) -> list[tuple[int, int, Root]]:
         """Output, degree and root."""
