@@ -28,6 +28,7 @@ from remanence.errors import NumericalError
 from remanence.memory.root import Root, sums_of_squares
 from remanence.methods.ridge.general_position import left_out_errors
 from remanence.methods.ridge.tridiagonal import Tridiagonal
+from remanence.validation import check_result
 
 SMALLEST = 1e-280  # squared singular values are above
 LOWEST, HIGHEST, POINTS = -14.0, 4.0, 145  # the ridges tried, as powers of ten of the largest squared singular value
@@ -139,6 +140,7 @@ def chosen_ridge(found: Directions) -> float:
         terms.errors[:] = left_out_errors(k, found.power, terms.rest, found.rows)
     leverage = (1 / (found.squares + ridges)) @ found.spread + found.unseen / ridges  # (C3)
     cost, evidence = _criteria(terms, found.rows, leverage.max(axis=1))
+    check_result(cost, evidence)
     return _best(logs, cost <= (1 + 1 / found.rows) * cost.min(), evidence)
 
 
@@ -174,7 +176,7 @@ def _terms(
 
 def _criteria(terms: Terms, n: float, leverage: Array) -> tuple[Array, Array]:
     """(C4) and (C5) for every ridge."""
-    told = (terms.total > 0).nonzero()[0]
+    told = (terms.total > SMALLEST).nonzero()[0]
     if not len(told):
         return np.zeros(len(leverage)), terms.logs
     variance = terms.total[told] / n
