@@ -3,6 +3,7 @@
 import io
 import re
 from base64 import b64decode
+from dataclasses import replace
 
 import pytest
 from PIL import Image
@@ -28,6 +29,12 @@ def test_the_terminal_shows_every_learner_note_and_figure(run):
     assert "About <the> stream." in text and "A note with <b> & quotes." in text
     assert run.headline in text.replace("\n", " ").replace("  ", " ")
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_figures_are_whole_on_eighty_columns(outcome):
+    wide = outcome("rls", "Logistic retrained", [0.1] * 5, tasks=5)
+    wide = replace(wide, matrices=(replace(wide.matrix, memory=97_340),))
+    assert all(cell in printed(Run((wide,))) for cell in (wide.label, *figures(wide)))
 
 
 def test_figures_are_in_points_without_a_minus_before_zero(run, outcome):

@@ -98,8 +98,8 @@ def error_matrix(outcome: Outcome) -> "RenderableType":
 
 def summary(run: Run) -> Table:
     """The table of metrics, in per cent and percentage points; standard deviations are below the means."""
-    table = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False)
-    table.add_column("", no_wrap=True)
+    table = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("")  # (where room is short, names take two lines and figures stay whole)
     for heading in ("accuracy\n%", "forget-\nting", "backward\ntransfer", "forward\ntransfer", "\nseconds", "\nmemory"):
         table.add_column(heading, justify="right", no_wrap=True)
     for outcome in run.ranked:
