@@ -93,6 +93,36 @@ def test_where_only_a_part_may_move_it_is_the_projector_of_that_part(frozen, dam
     assert torch.equal(getattr(layer, frozen), getattr(twin, frozen))
 
 
+@pytest.mark.parametrize("count", [2, 6])  # fewer and more directions than half of the inputs
+@pytest.mark.parametrize("frozen", [None, "weight", "bias"])
+def test_gradients_and_then_steps_lose_what_the_dense_projector_takes(count, frozen, rows):
+    layer, damping = nn.Linear(7, 3).double(), 0.3
+    if frozen:
+        getattr(layer, frozen).requires_grad_(False)
+    guard = rm.deep.OWM(layer, damping=damping)
+    guard.absorb([old := rows(count, 7)])
+    moving = {None: slice(0, 8), "weight": slice(7, 8), "bias": slice(0, 7)}[frozen]
+    X, expected = with_ones(old)[:, moving], values(layer)
+    P = damping * torch.linalg.inv(damping * torch.eye(X.shape[1], dtype=torch.float64) + X.T @ X)
+    ours = optim.SGD([p for p in layer.parameters() if p.requires_grad], lr=0.1)
+    with guard.protect(ours, gradients=True):
+        for step in range(3):
+            before = torch.Generator().manual_seed(step)
+            G = torch.cat(
+                [
+                    torch.randn(p.shape, generator=before, dtype=p.dtype).reshape(3, -1)
+                    for p in layer.parameters()
+                    if p.requires_grad
+                ],
+                1,
+            )  # as in random_steps
+            random_steps(layer, ours, 1, seed=step)
+            expected[:, moving] -= 0.1 * G @ P @ P
+            seen = torch.cat([p.grad.reshape(3, -1) for p in layer.parameters() if p.requires_grad], 1)
+            assert (seen - G @ P).abs().max() < 1e-12
+            assert (values(layer) - expected).abs().max() < 1e-12
+
+
 def test_freezing_and_thawing_inside_a_block_is_followed(rows):
     layer, damping = nn.Linear(7, 3).double(), 0.3
     guard = rm.deep.OWM(layer, damping=damping)

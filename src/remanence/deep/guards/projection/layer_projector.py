@@ -2,6 +2,7 @@
 
     D = [W b] U − K,    [W b] ← [W b] − D C             (K2, K3 of protected_directions.py, two thin products)
     [W b] ← K Uᵀ + [W b] V Vᵀ                           (J1)   the same, thinner if U has more columns than V
+    Δ = [W b] − last,    [W b] ← [W b] − Δ (U C)        (J2)   soft: one product instead of two if U is wide
 
 A parameter that cannot change (it does not require gradients and has none) is left as it is, and the correction is
 applied to the rest.
@@ -25,6 +26,7 @@ class Correction:
     weight: Tensor | None  # (r, in)
     bias: Tensor | None  # (r, 1)
     left: Tensor | None  # (1, r) or (r, r): the share of D that K takes if ω < 1
+    square: tuple[Tensor, Tensor] | None = None  # U C (in + 1, in) and (in + 1, 1), where one product is cheaper
 
 
 class LayerProjector:
@@ -46,7 +48,8 @@ class LayerProjector:
         soft = directions.strength is not None
         self.outputs = self._working(matrix.values() @ directions.basis if soft else directions.outputs.clone())
         r = directions.basis.shape[2]
-        self.by_complement = not soft and matrix.groups == 1 and 2 * r > directions.basis.shape[1]
+        wide = matrix.groups == 1 and 2 * r > directions.basis.shape[1]
+        self.by_complement, self.by_square = wide and not soft, wide and soft
         if self.by_complement:
             V = directions.complement
             fixed = (directions.outputs @ directions.basis.mT)[0]
@@ -54,6 +57,9 @@ class LayerProjector:
             self.free, self.free_on_one, self.fixed, self.fixed_bias = (
                 part.to(self.weight.device, self.dtype).contiguous() for part in parts
             )
+        if self.by_square:
+            W, b = self._parts(matrix)
+            self.last = (W.clone(), torch.empty(0) if b is None else b.clone())
         self.corrections: dict[tuple[bool, bool], Correction] = {}
         self.addresses: tuple[int, int] | None = None
         self.views: tuple[Tensor, Tensor | None] | None = None
@@ -75,8 +81,14 @@ class LayerProjector:
                 (self.basis.mT if same else self._working(C[:, :, : self.inputs])) if moving[0] else None,
                 self._working(C[:, :, self.inputs :]) if moving[1] else None,
                 None if left is None else self._working(left),
+                self._square(C) if self.by_square else None,
             )
         return self.corrections.get(moving)
+
+    def _square(self, C: Tensor) -> tuple[Tensor, Tensor]:
+        """Return U C, what a step of one group loses, as the columns of W and of b."""
+        square = (self.directions.basis @ C)[0].to(self.weight.device, self.dtype)
+        return square[:, : self.inputs].contiguous(), square[:, self.inputs :].contiguous()
 
     def _parts(self, matrix: WeightMatrix) -> tuple[Tensor, Tensor | None]:
         """Return W (out, in) and b (out, 1): views, or copies if dtype or memory layout require them."""
@@ -108,9 +120,14 @@ class LayerProjector:
         (W, b), direct = self._cached_parts()
         if self.by_complement and correction.weight is not None and (b is None or correction.bias is not None):
             self._project_by_complement(W, b)
-            if not direct:
-                self._write(self.matrix, correction, W, b)
-            return
+        elif correction.square is not None:
+            self._project_by_square(W, b, correction)
+        else:
+            self._project_by_directions(W, b, correction)
+        if not direct:
+            self._write(self.matrix, correction, W, b)
+
+    def _project_by_directions(self, W: Tensor, b: Tensor | None, correction: Correction) -> None:
         D = times(W, self.basis).sub_(self.outputs)  # (K2)
         if b is not None:
             D.addcmul_(b, self.on_one)
@@ -120,8 +137,6 @@ class LayerProjector:
             subtract_product(W, D, correction.weight)  # (K3)
         if correction.bias is not None and b is not None:
             subtract_product(b, D, correction.bias)
-        if not direct:
-            self._write(self.matrix, correction, W, b)
 
     def _project_by_complement(self, W: Tensor, b: Tensor | None) -> None:
         """Keep only what the step changed in free directions, starting from the fixed part (J1)."""
@@ -131,6 +146,24 @@ class LayerProjector:
             b.copy_(torch.addmm(self.fixed_bias, E, self.free_on_one.mT))
         W.copy_(times(E, self.free.mT).add_(self.fixed) if E.shape[1] else self.fixed)
 
+    def _project_by_square(self, W: Tensor, b: Tensor | None, correction: Correction) -> None:
+        """Shorten the change since the last call along soft directions (J2)."""
+        last_W, last_b = self.last
+        dW, db = W - last_W, None if b is None else b - last_b
+        for part, last, amount in zip((W, b), self.last, self._lost(dW, db, correction), strict=True):
+            if part is not None and amount is not None:
+                last.copy_(part.sub_(amount))
+
+    @staticmethod
+    def _lost(dW: Tensor, db: Tensor | None, correction: Correction) -> tuple[Tensor | None, Tensor | None]:
+        """Return what a change of W and b loses, for the parts that can change."""
+        assert correction.square is not None
+        lost: list[Tensor | None] = []
+        for moves, M in zip((correction.weight, correction.bias), correction.square, strict=True):
+            part = None if moves is None else times(dW, M[: dW.shape[1]])
+            lost.append(part if part is None or db is None else part.addmm_(db, M[dW.shape[1] :]))
+        return lost[0], lost[1]
+
     def project_gradient(self) -> None:
         """Remove the forbidden part from the gradients; those of a parametrization are left as they are."""
         correction = self._correction()
@@ -138,6 +171,15 @@ class LayerProjector:
             return
         slopes = replace(self.matrix, gradient=True)
         G, b = self._parts(slopes)
+        if correction.square is not None:
+            lost_W, lost_b = self._lost(G, b, correction)
+            self._write(
+                slopes,
+                correction,
+                G if lost_W is None else G - lost_W,
+                b if b is None or lost_b is None else b - lost_b,
+            )
+            return
         D = times(G, self.basis)
         if b is not None:
             D.addcmul_(b, self.on_one)
