@@ -144,7 +144,8 @@ def check_number(
         good = bool(abs(value) <= np.finfo(float).max and (value > low or (closed and value == low)) and value < high)
     if not good:
         lower = "at least" if closed else "above"
-        upper = f" and below {high:g}" if np.isfinite(high) else ""
+        within = "at most" if float(f"{high:g}") < high else "below"  # just above a round number: that is allowed
+        upper = f" and {within} {high:g}" if np.isfinite(high) else ""
         raise InputError(
             f"expected {name} to be a number {lower} {low:g}{upper}, got {value!r}{'; ' + hint if hint else ''}"
         )

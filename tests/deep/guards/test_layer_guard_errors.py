@@ -107,6 +107,9 @@ def test_a_tied_table_may_be_frozen(learn, moved, answers):
 
 @pytest.mark.parametrize("energy", [0.0, -0.5, 1.5, float("nan"), "all", {"0": 2.0}, {"none": 0.5}, {"0": None}])
 def test_energies_out_of_range_or_of_no_layer(energy, mlp):
+    if isinstance(energy, float):  # the whole energy is allowed, and the error says so
+        with pytest.raises(rm.InputError, match="above 0 and at most 1, got"):
+            rm.deep.GradientProjection(mlp(), energy)
     with pytest.raises(rm.InputError, match="energy"):
         rm.deep.GradientProjection(mlp(), energy=energy)
 
@@ -144,6 +147,16 @@ def test_batches_that_cannot_be_absorbed_change_nothing(kind, make, mlp, rows):
         guard.absorb(batches(x))
     assert str(guard.report()) == before
     assert all(torch.equal(p, w) for p, w in zip(net.parameters(), weights, strict=True))
+
+
+@pytest.mark.parametrize("kind", [nn.Conv1d, nn.Conv2d, nn.Conv3d])
+@pytest.mark.parametrize("axes", [1, 6])
+def test_inputs_of_a_convolution_with_other_axes_change_nothing(kind, axes):
+    net = nn.Sequential(kind(1, 2, 2)).double()
+    guard = rm.deep.GradientProjection(net)
+    with pytest.raises(rm.InputError, match=rf"axes for a {kind.__name__}"):
+        guard.absorb([torch.ones((1,) * axes).double()])
+    assert guard.report().tasks == 0
 
 
 def test_weights_that_are_nan(mlp, rows):

@@ -130,6 +130,9 @@ def test_candidates_of_ones_own_are_not_refined_unless_asked(started):
         guard.choose(lambda: None, lambda: math.nan)
     with pytest.raises(rm.InputError, match="refine"):
         guard.choose(lambda: None, lambda: 1.0, refine=-1)
+    for bad, name in (((None, lambda: 1.0), "train"), ((lambda: None, 0.9), "old_score")):
+        with pytest.raises(rm.InputError, match=f"expected {name} to be a function"):
+            guard.choose(*bad)
 
 
 def test_choose_that_fails_changes_nothing(started):

@@ -39,6 +39,7 @@ from remanence.deep.guards.planning import (
     Loss,
     Trial,
     check_budget,
+    check_callables,
     gradient_left,
     loosest_within,
     model_loss,
@@ -256,6 +257,7 @@ class LayerGuard(Guard):
         name, default = self.tuned
         values = tuple(default if candidates is None else candidates)
         more = (3 if candidates is None else 0) if refine is None else check_count(refine, "refine", low=0)
+        check_callables(train=train, old_score=old_score, **({} if new_score is None else {"new_score": new_score}))
         share, score = check_budget(budget), check_number(float(old_score()), "old_score", low=-math.inf)
         allowed = score - share * abs(score)
         if not values or not self._memory.tasks:

@@ -146,3 +146,10 @@ def _share(sizes: list[tuple[float, float]]) -> float:
 def check_budget(budget: float) -> float:
     """Return the budget, a share of the old score."""
     return check_number(budget, "budget", closed=True, high=1.0, hint="0.01 allows a loss of 1 % of the old score")
+
+
+def check_callables(**given: Any) -> None:
+    """Raise InputError for an argument of `choose` that cannot be called."""
+    for name, value in given.items():
+        if not callable(value):
+            raise InputError(f"expected {name} to be a function, got {type(value).__name__}; try {name}=lambda: …")

@@ -21,6 +21,7 @@ from torch.nn.utils import parametrize
 from remanence.deep.nn.adapters import AdapterPair, Magnitude, adapter_pairs
 from remanence.deep.nn.layers import InputRows, RecordedModule, WeightMatrix
 from remanence.deep.nn.recurrent import cell, recurrent
+from remanence.errors import InputError
 
 
 def linear(name: str, module: nn.Linear) -> RecordedModule:
@@ -40,6 +41,11 @@ def patches(x: Tensor, conv: Any) -> Tensor:
     spatial = len(conv.kernel_size)
     if x.dim() == spatial + 1:  # a single image without a batch axis
         x = x[None]
+    if x.dim() != spatial + 2:  # torch says so too, but after the recording hook
+        raise InputError(
+            f"expected inputs of {spatial + 2} axes for a {type(conv).__name__} (batch, channels, positions), got one "
+            f"of shape {tuple(x.shape)}"
+        )
     if conv.padding_mode == "zeros":
         x = nn.functional.pad(x, conv._reversed_padding_repeated_twice)
     else:
