@@ -6,6 +6,7 @@ NPZ files.
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ import numpy as np
 from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.tables.table import Piece, RowBlock, Table, and_others, rows_at_once, stacked
+
+
+DECIMALS = ("decimal32", "decimal64", "decimal128", "decimal256")  # (the first two are newer than the oldest Arrow)
 
 
 class ArrowTable(Table):
@@ -164,19 +168,24 @@ def is_present(column: Any) -> Array:
 
 def is_numeric(found: Any) -> bool:
     """Whether a type is of numbers; booleans are 0 and 1."""
-    import pyarrow.types as types
-
-    return bool(
-        types.is_integer(found) or types.is_floating(found) or types.is_boolean(found) or types.is_decimal(found)
-    )
+    return found.id in _ids()[0]
 
 
 def is_vector(found: Any) -> bool:
     """Whether a type is of lists of numbers."""
-    import pyarrow.types as types
+    return found.id in _ids()[1] and is_numeric(found.value_type)
 
-    lists = types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found)
-    return bool(lists and is_numeric(found.value_type))
+
+@cache
+def _ids() -> tuple[frozenset[int], frozenset[int]]:
+    """The identities of types of numbers, and of types of lists; wide tables are asked for every column."""
+    import pyarrow as pa
+
+    integers = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+    numbers = {getattr(pa, name)().id for name in ("bool_", "float16", "float32", "float64", *integers)}
+    decimals = {getattr(pa, name)(1).id for name in DECIMALS if hasattr(pa, name)}
+    lists = {kind.id for kind in (pa.list_(pa.null()), pa.large_list(pa.null()), pa.list_(pa.null(), 1))}
+    return frozenset(numbers | decimals), frozenset(lists)
 
 
 def widths(types: dict[str, Any], batches: Any) -> dict[str, int]:

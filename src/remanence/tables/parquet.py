@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from remanence.errors import InputError
+from remanence.parallel.thread_count import thread_count
 from remanence.tables.arrow import ArrowPiece, ArrowTable, widths
 from remanence.tables.hashing import hash_of_bytes, identity, raise_changed
 from remanence.tables.pages.stripes import is_limited, page_bytes, side_by_side, stripes
@@ -80,7 +81,10 @@ class ParquetPiece(ArrowPiece):
                 if len(parts) > 1:
                     yield from side_by_side(file, self.group, parts, size)
                 else:
-                    yield from file.iter_batches(size, row_groups=[self.group], columns=list(columns))
+                    threads = thread_count() > 1
+                    yield from file.iter_batches(
+                        size, row_groups=[self.group], columns=list(columns), use_threads=threads
+                    )
             if is_limited():
                 pa.default_memory_pool().release_unused()
         except InputError:
