@@ -1,6 +1,7 @@
 """The same rows in every format, all bad columns at once, dialects, folders and empty files."""
 
 import bz2
+import csv
 import gzip
 import json
 
@@ -74,6 +75,27 @@ def test_dialects_are_told_from_the_first_lines(tmp_path, delimiter, encoding):
     assert (whole(tmp_path / "t.csv")[0] == X).all()
     table = open_table(tmp_path / "t.csv")
     assert table.dialect.to_notes()["decimal"] == ","
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_a_dialect_is_told_where_entries_have_delimiters_quotes_and_breaks(tmp_path, delimiter):
+    rows = [[f"{j},5" if delimiter != "," else f"{j}.5", 'one; "two"\nthree, four|five', "x"] for j in range(4)]
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        csv.writer(file, delimiter=delimiter, quoting=csv.QUOTE_ALL).writerows([["a;b", "c, d, e|", "label"], *rows])
+    table = open_table(tmp_path / "t.csv")
+    assert (table.columns, table.dialect.delimiter) == (("a;b", "c, d, e|", "label"), delimiter)
+    blocks = list(table.pieces()[0].blocks(["a;b"], ["label"], originals=True))
+    assert blocks[0].X[:, 0].tolist() == [0.5, 1.5, 2.5, 3.5]
+    assert blocks[0].original["c, d, e|"].tolist() == [row[1] for row in rows]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("given", [False, True])
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path, encoding, given):
+    mark = "" if encoding == "utf-16" else "\ufeff"
+    (tmp_path / "t.csv").write_text(mark + "a,label\n1,x\n", encoding=encoding)
+    dialect = Dialect.from_options({"encoding": encoding} if given else {})
+    assert open_table(tmp_path / "t.csv", dialect).columns == ("a", "label")
 
 
 def test_a_dialect_that_is_given_is_used(tmp_path):

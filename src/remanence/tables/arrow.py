@@ -15,7 +15,6 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.tables.table import Piece, RowBlock, Table, and_others, rows_at_once, stacked
 
-
 DECIMALS = ("decimal32", "decimal64", "decimal128", "decimal256")  # (the first two are newer than the oldest Arrow)
 
 

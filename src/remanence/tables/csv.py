@@ -132,9 +132,9 @@ class CsvTable(Table):
                 raise EmptyTable(
                     f"{self.path.name} is empty{source.unfinished()}; expected a line of column names and then rows"
                 )
-            lines = [first.decode(), *source.peek(SAMPLE).decode(errors="replace").splitlines()[:50]]
-            found = self.given.completed(lines)
-            header = found.cells(lines[0])
+            line = first.decode()
+            found = self.given.completed(line, source.peek(SAMPLE).decode(errors="replace"))
+            header = found.cells(line)
         except UnicodeDecodeError:
             source.close()
             raise _not_utf8(self.path.name) from None

@@ -3,12 +3,14 @@
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 
 from remanence.errors import InputError
 
 DELIMITERS = ",;\t|"
+FIRST_ROWS = 50  # in which a decimal comma is looked for
 COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
 LONG = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
@@ -39,32 +41,39 @@ class Dialect:
                 _check_encoding(value)
         return cls(**{name: LONG.get(value, value) for name, value in options.items()})
 
-    def completed(self, lines: list[str]) -> "Dialect":
-        """With what is not given guessed from the first lines, the header first."""
-        delimiter = self.delimiter or max(DELIMITERS, key=lines[0].count)
-        decimal = self.decimal or ("," if delimiter != "," and self._has_commas(lines[1:], delimiter) else ".")
+    def completed(self, header: str, sample: str) -> "Dialect":
+        """With what is not given guessed from the header and the beginning of the rows, which may end anywhere."""
+        bare = self._unquoted(header)
+        delimiter = self.delimiter or max(DELIMITERS, key=bare.count)
+        decimal = self.decimal or ("," if delimiter != "," and self._has_commas(sample, delimiter) else ".")
         if decimal == delimiter:
             raise InputError(f"expected a decimal that is not the delimiter, got {decimal!r} as both")
         return replace(self, delimiter=delimiter, decimal=decimal)
 
-    def _has_commas(self, lines: list[str], delimiter: str) -> bool:
-        """Whether the numbers in these lines have a decimal comma, and none has a point."""
-        cells = [cell.strip() for line in lines for cell in self.cells(line, delimiter)]
+    def _unquoted(self, header: str) -> str:
+        """The header without what is quoted: names may have delimiters in them."""
+        quote = re.escape(self.quote)
+        return re.sub(f"{quote}.*?{quote}", "", header, flags=re.DOTALL) if quote else header
+
+    def _has_commas(self, sample: str, delimiter: str) -> bool:
+        """Whether the numbers in the first rows have a decimal comma, and none has a point."""
+        try:
+            rows = list(islice(self._reader(io.StringIO(sample, newline=""), delimiter, strict=False), FIRST_ROWS))
+        except csv.Error:  # (the rows themselves will say what is wrong)
+            return False
+        cells = [cell.strip() for row in rows for cell in row]
         return any(map(COMMA.fullmatch, cells)) and not any(map(POINT.fullmatch, cells))
 
     def cells(self, line: str, delimiter: str | None = None) -> list[str]:
         """The entries of one line; an InputError if its quotes do not match."""
         try:
-            rows = csv.reader(
-                [line.rstrip("\r\n")],
-                delimiter=delimiter or self.delimiter or ",",
-                quotechar=self.quote or None,
-                quoting=csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE,
-                strict=True,
-            )
-            return next(rows, [])
+            return next(self._reader([line.rstrip("\r\n")], delimiter or self.delimiter or ",", strict=True), [])
         except csv.Error as problem:
             raise InputError(f"its quotes do not match: {problem}") from None
+
+    def _reader(self, lines: Iterable[str], delimiter: str, strict: bool) -> Iterator[list[str]]:
+        quoting = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
+        return csv.reader(lines, delimiter=delimiter, quotechar=self.quote or None, quoting=quoting, strict=strict)
 
     def to_notes(self) -> dict[str, str]:
         """What differs from commas, points and UTF-8."""

@@ -42,10 +42,10 @@ class TextSource(io.RawIOBase):
         start = self._raw(CHUNK)
         mark = next((bom for bom in BOMS if start.startswith(bom)), b"")
         self.encoding = encoding or BOMS.get(mark, "utf-8")
-        if encoding is None and self.encoding == "utf-8":
-            start = start[len(mark) :]
         self.decode = _decoder(self.encoding)
         self._take(start)
+        self.tail = self.tail if self.ready else self.tail.removeprefix(codecs.BOM_UTF8)
+        self.ready[:1] = [part.removeprefix(codecs.BOM_UTF8) for part in self.ready[:1]]
 
     def readable(self) -> bool:
         return True
