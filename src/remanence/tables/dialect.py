@@ -72,8 +72,13 @@ class Dialect:
             raise InputError(f"its quotes do not match: {problem}") from None
 
     def _reader(self, lines: Iterable[str], delimiter: str, strict: bool) -> Iterator[list[str]]:
-        quoting = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
-        return csv.reader(lines, delimiter=delimiter, quotechar=self.quote or None, quoting=quoting, strict=strict)
+        return csv.reader(
+            lines,
+            delimiter=delimiter,
+            quotechar=self.quote or None,
+            quoting=csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE,
+            strict=strict,
+        )
 
     def to_notes(self) -> dict[str, str]:
         """What differs from commas, points and UTF-8."""
