@@ -206,6 +206,21 @@ def test_uniform_prior_divides_the_scores_by_the_share_of_each_class(digits):
     assert (uniform.predict(X[fours]) == 4).mean() > (seen.predict(X[fours]) == 4).mean() + 0.2
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_weight_counts_as_so_many_rows_in_the_shares_of_a_uniform_prior(digits, intercept):
+    X, y = digits
+    times = 1 + (np.arange(len(y)) + y) % 3
+    settings = {"prior": "uniform", "fit_intercept": intercept, "calibrate": False}
+    expected = rm.ContinualClassifier(**settings).fit(X.repeat(times, axis=0), y.repeat(times)).class_scores(X)
+    weighted = rm.ContinualClassifier(**settings).fit(X, y, sample_weight=times)
+    for model in (weighted, weighted.partial_fit(X, y, classes=[99]).unlearn(X, y)):
+        np.testing.assert_allclose(model.class_scores(X)[:, :10], expected, atol=1e-8 * np.abs(expected).max())
+    factors = {3: 5.0, 7: 0.25}
+    by_class = rm.ContinualClassifier(class_weight=factors, **settings).fit(X, y).class_scores(X)
+    apart = rm.ContinualClassifier(class_weight="balanced", **settings).fit(X, y).set_params(class_weight=factors)
+    np.testing.assert_allclose(apart.class_scores(X), by_class, atol=1e-8 * np.abs(by_class).max())
+
+
 def test_lms_is_adaline_and_learns(digits):
     X, y = digits
     model = rm.ContinualClassifier(rm.LMS(step=0.3))

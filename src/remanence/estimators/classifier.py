@@ -57,9 +57,9 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         puts them together, about c·d³ multiplications, at the first question after new samples; learning costs the
         same. Such a model can later be given a dict, or None, exactly as well.
     prior : "seen" or "uniform"
-        With "uniform" the scores are divided by each class's share of the samples seen, as if all classes were equally
-        common: a cheap correction of the scores, not a fit with other weights. A discriminant leaves out the logarithm
-        of the shares instead.
+        With "uniform" the scores are divided by each class's share of the samples seen, by weight with RLS that weighs
+        all alike, as if all classes were equally common: a cheap correction of the scores, not a fit with other
+        weights. A discriminant leaves out the logarithm of the shares instead.
     calibrate : bool
         Keep count of answers to rows before they are learned, for probabilities that mean something, see
         `calibration_`. It changes no score, and makes learning slower, for small blocks up to several times; without

@@ -18,6 +18,7 @@ from remanence.estimators.growing_features import GrowsFeatures
 from remanence.estimators.label_sets import answers, shares
 from remanence.estimators.readouts.assessment import NOTHING, Assessment
 from remanence.estimators.readouts.calibration import Calibration
+from remanence.estimators.readouts.discriminant import class_weights
 from remanence.estimators.readouts.solution import READOUTS, Solution, SolutionCache, check_readout, solve_discriminant
 from remanence.estimators.rows.sparse_input import check_finite_rows
 from remanence.estimators.settings import check_bool, check_method
@@ -348,10 +349,7 @@ class LinearClassifier(LinearPredictor):
         if solution is not None:
             return scores if solution.bias is None else scores + solution.bias.astype(scores.dtype)
         if self._uniform():
-            counts = self.class_count_
-            if isinstance(self.state_, ByClassState):
-                counts = counts * self.state_.factors
-            share = counts / counts.sum()
+            share = self._class_shares()
             scores = scores / np.maximum(share * len(share), np.finfo(float).tiny)
             check_result(scores)
         return scores
@@ -393,6 +391,13 @@ class LinearClassifier(LinearPredictor):
 
     def _uniform(self) -> bool:
         return check_word(self.prior, "prior", ("seen", "uniform")) == "uniform"
+
+    def _class_shares(self) -> Array:
+        """(c,) What share of all rows each class has: by their weights, where the method weighs all rows alike."""
+        counts, method = self.class_count_.astype(np.float64), self._method()
+        if isinstance(method, RLS) and method.forget == 1:
+            counts = np.where(counts > 0, class_weights(method.data(self.state_), bool(self.fit_intercept)), 0.0)
+        return np.asarray(counts / counts.sum())
 
     def _solution(self) -> Solution | None:
         """The discriminant in force; None where the scores are those of ridge regression."""

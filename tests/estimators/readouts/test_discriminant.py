@@ -124,6 +124,17 @@ def test_columns_of_very_different_scales_and_constant_ones():
     assert_is_lda(model_of(1.0).fit(X, y), X, y, X)
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize(("classes", "features"), [(4, 6), (9, 3)])
+def test_rows_that_are_tiny_beside_the_ridge_have_the_discriminant_of_full_shrinkage(classes, features, intercept):
+    X, y = clouds(16, classes, features, 200)
+    model = model_of(1.0, fit_intercept=intercept).fit(1e-9 * X, y)
+    assert model.shrinkage_ == pytest.approx(1, abs=1e-12)
+    sphere = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=1.0).fit(X, y)
+    expected = contrasts(sphere, X)
+    np.testing.assert_allclose(contrasts(model, 1e-9 * X), expected, atol=1e-9 * np.abs(expected).max())
+
+
 def test_classes_a_thousand_deviations_apart():
     X, y = clouds(4, 3, 5, 120, spread=1e3)
     assert_is_lda(model_of(1.0).fit(X, y), X, y, X)

@@ -16,6 +16,12 @@ scikit-learn does: (D2) equals LinearDiscriminantAnalysis(solver="lsqr", shrinka
 
     shrinkage = λ / (λ + tr S / d),        λ = shrinkage / (1 − shrinkage) · tr S / d                         (D3)
 
+The scores of the mean of all rows need only
+
+    diag(E⁻¹ − N⁻¹) = diag(N^-½ V a/(1−a) Vᵀ N^-½),        N^-½ G N^-½ = V a Vᵀ                                (D4)
+
+which is taken from G and not as a difference: where the rows are small beside √λ, G is far below the rounding of N.
+
 E is a difference. Its digits are those of the memory divided by the smallest eigenvalue of N^-½ E N^-½, the share of
 the variance in the best discriminant direction that lies within classes: a millionth of it costs six digits.
 """
@@ -36,7 +42,7 @@ class ResidualInverse(Protocol):
     """The inverse of E, (c, c)."""
 
     @property
-    def diagonal(self) -> Array: ...  # (c,)
+    def distances(self) -> Array: ...  # (c,) diag(E⁻¹ − N⁻¹), to all its digits however small it is (D4)
 
     def apply(self, rows: Array) -> Array:
         """rows E⁻¹, (n, c)."""
@@ -47,10 +53,7 @@ class DenseInverse:
     """For few classes: the matrix itself."""
 
     matrix: Array  # (c, c)
-
-    @property
-    def diagonal(self) -> Array:
-        return np.diag(self.matrix)
+    distances: Array  # (c,)
 
     def apply(self, rows: Array) -> Array:
         return np.asarray(rows @ self.matrix)
@@ -65,8 +68,8 @@ class FactoredInverse:
     right: Array  # (d, c) F
 
     @property
-    def diagonal(self) -> Array:
-        return np.asarray(self.root**2 * (1 + np.einsum("ij,ij->j", self.left, self.right)))
+    def distances(self) -> Array:
+        return np.asarray(self.root**2 * np.einsum("ij,ij->j", self.left, self.right))
 
     def apply(self, rows: Array) -> Array:
         scaled = rows * self.root
@@ -80,7 +83,6 @@ class Discriminant:
     inverse: ResidualInverse
     counts: Array  # (c,) n_k
     kappa: float
-    centred: bool  # whether the model has an intercept, so that ridge scores sum to one
 
     @property
     def shrinkage(self) -> float:
@@ -98,10 +100,8 @@ class Discriminant:
 
     def intercepts(self, uniform: bool = False) -> Array:
         """(c,) The scores of the mean of all rows, or of x = 0 where there is no intercept."""
-        total = float(self.counts.sum())
-        spread = self.inverse.diagonal - 1 / self.counts - (1 / total if self.centred else 0.0)
-        level = -0.5 * self.scale * spread
-        return level if uniform else level + np.log(self.counts / total)
+        level = -0.5 * self.scale * self.inverse.distances
+        return level if uniform else level + np.log(self.counts / self.counts.sum())
 
 
 def discriminant_of(data: Root, W: Array, ridge: float, centred: bool) -> Discriminant:
@@ -110,25 +110,23 @@ def discriminant_of(data: Root, W: Array, ridge: float, centred: bool) -> Discri
     `centred`: feature 0 is the column of ones, which the factor puts first: what is below it is centred.
     """
     free = int(centred)
-    counts = _counts(data, centred)
+    counts = class_weights(data, centred)
+    if not len(counts) or not (counts > 0).all():  # (no rows give others, but a file may say anything)
+        raise NumericalError("expected weight of every class in the memory, got none of some; learn the rows anew")
     R, z, W = data.factor[free:, free:], data.target[free:], W[free:]
     scores, z = (R @ W).astype(np.float64), z.astype(np.float64)
     inverse = residual_inverse(scores, z, counts, float(np.finfo(data.dtype).eps))
-    return Discriminant(inverse, counts, _kappa(R, z, counts, ridge), centred)
+    return Discriminant(inverse, counts, _kappa(R, z, counts, ridge))
 
 
-def _counts(data: Root, centred: bool) -> Array:
+def class_weights(data: Root, centred: bool) -> Array:
     """(c,) Σ w of each class: the first row of Rᵀz where feature 0 is one, otherwise Σ w y².
 
     Removing rows keeps RᵀR and Rᵀz to rounding also where a column depends on others; Σ w y² it does not.
     """
     if centred:
-        counts = float(data.factor[0, 0]) * data.target[0].astype(np.float64)
-    else:
-        counts = data.energies()[len(data.factor) :]
-    if not len(counts) or not (counts > 0).all():  # (no rows give others, but a file may say anything)
-        raise NumericalError("expected weight of every class in the memory, got none of some; learn the rows anew")
-    return np.asarray(counts)
+        return float(data.factor[0, 0]) * data.target[0].astype(np.float64)
+    return np.asarray(data.energies()[len(data.factor) :])
 
 
 def residual_inverse(scores: Array, z: Array, counts: Array, eps: float) -> ResidualInverse:
@@ -138,9 +136,10 @@ def residual_inverse(scores: Array, z: Array, counts: Array, eps: float) -> Resi
     floor = ROUNDING * eps * max(c, d)
     if c <= d:
         explained = scores.T @ z
-        left, V = np.linalg.eigh(np.eye(c) - (explained + explained.T) / 2)
+        share, V = np.linalg.eigh((explained + explained.T) / 2)
         V *= root[:, None]
-        return DenseInverse((V / np.maximum(left, floor)) @ V.T)
+        left = np.maximum(1 - share, floor)
+        return DenseInverse((V / left) @ V.T, np.einsum("ij,j,ij->i", V, share / left, V))
     # (I − AᵀZ)⁻¹ = I + Aᵀ(I − ZAᵀ)⁻¹Z
     return FactoredInverse(root, scores, np.linalg.solve((1 + floor) * np.eye(d) - z @ scores.T, z))
 

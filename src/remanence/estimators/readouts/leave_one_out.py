@@ -33,7 +33,7 @@ def left_out_discriminant(
     gain = weights / np.maximum(rest - weights * np.einsum("ij,ij->i", e, Ke), np.finfo(float).tiny)  # (O3)
     without = left_out(scores, positions, leverage)
     mapped = found.inverse.apply(without) + (gain * np.einsum("ij,ij->i", without, Ke))[:, None] * Ke
-    diagonal = found.inverse.diagonal + gain[:, None] * Ke**2
+    diagonal = found.inverse.distances + 1 / found.counts + gain[:, None] * Ke**2
     counts = np.tile(found.counts, (len(e), 1))
     counts[np.arange(len(e)), positions] -= weights
     total = counts.sum(axis=1, keepdims=True)
