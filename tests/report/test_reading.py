@@ -6,6 +6,7 @@ from html import unescape
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from rich.console import Console
 
 import remanence as rm
@@ -90,6 +91,17 @@ def test_line_ends_carry_names_and_values_apart_from_each_other(run):
     assert set(said) == {"Ridge retrained 95.0", "RLS 90.0", "LMS 50.0 ↓", "Fine-tuning 50.0 ↓"}
     heights, (low, high) = sorted(said.values()), ax.get_ylim()
     assert min(np.diff(heights)) > 0.05 * (high - low) and heights[0] >= low
+
+
+def test_no_line_to_a_label_crosses_a_label(outcome):
+    """Labels that are moved far from where their lines end, as by four learners that end at the same height."""
+    names = ("Logistic retrained", "Ridge retrained", "Nearest mean", "RLS", "LMS")
+    figure = accuracy_figure(Run(tuple(outcome(name, name, [0.5 + 1e-3 * k] * 2) for k, name in enumerate(names))))
+    figure.draw_without_rendering()
+    labels = figure.axes[0].texts
+    for label in labels:
+        line = label.arrow_patch.get_window_extent()
+        assert all(line.x1 <= Text.get_window_extent(other).x0 for other in labels), label
 
 
 @pytest.mark.parametrize("tasks", [5, 15, 40])

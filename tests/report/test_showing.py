@@ -37,6 +37,16 @@ def test_figures_are_whole_on_eighty_columns(outcome):
     assert all(cell in printed(Run((wide,))) for cell in (wide.label, *figures(wide)))
 
 
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_long_label_cuts_no_figure(outcome, width):
+    label = "Logistic retrained (readout=discriminant, scale=standard, class_weight=balanced)"
+    many = tuple(outcome(f"{k}", f"{label} {k}", [[0.1, 0.2], [0.3, 0.45]], tasks=2) for k in range(3))
+    lines = printed(Run(many), width)
+    for o in many:
+        assert all(part in lines for cell in figures(o) for part in cell.split(" ± "))
+    assert "accuracy" in lines and "transfer" in lines and max(map(len, lines.splitlines())) <= width
+
+
 def test_figures_are_in_points_without_a_minus_before_zero(run, outcome):
     assert figures(run.outcomes[2]) == ["50.0", "90.0", "−90.0", "0.0", "1.000", "2.0 kB"]
     assert figures(outcome("x", "X", [0.0, 0.0004], learned=0.0))[1:3] == ["0.0", "0.0"]

@@ -154,6 +154,7 @@ def label_ends(ax: Any, run: Run) -> None:
         text = f"{_cut(printable(outcome.short_label))} {value:.1f}{' ↓' if value < low else ''}"
         inside = max(value, low)
         link = {"arrowstyle": "-", "color": lines[name].get_color(), "linewidth": 1.0, "shrinkA": 2, "shrinkB": 3}
+        link["relpos"] = (0, 0.5)  # from the left of the text: it crosses no other label
         ax.annotate(
             text,
             (len(run.tasks), inside),

@@ -18,6 +18,8 @@ from remanence.terminal_text import plain_text
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+HEADINGS = ("accuracy\n%", "forget-\nting", "backward\ntransfer", "forward\ntransfer", "\nseconds", "\nmemory")
+
 
 def show(run: Run, console: Console) -> None:
     """Print a run."""
@@ -49,7 +51,7 @@ def course(run: Run) -> Table:
     """The accuracy of every learner after each task, in per cent."""
     steps = shown(len(run.tasks))
     grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
     for _ in steps:
         grid.add_column(justify="right", min_width=3)
     grid.add_row("", *(Text("…" if t is None else str(t + 1), "dim") for t in steps))
@@ -99,11 +101,12 @@ def error_matrix(outcome: Outcome) -> "RenderableType":
 def summary(run: Run) -> Table:
     """The table of metrics, in per cent and percentage points; standard deviations are below the means."""
     table = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("")  # (where room is short, names take two lines and figures stay whole)
-    for heading in ("accuracy\n%", "forget-\nting", "backward\ntransfer", "forward\ntransfer", "\nseconds", "\nmemory"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for outcome in run.ranked:
-        cells = (cell.replace(" ± ", "\n± ") for cell in figures(outcome))
+    table.add_column("", overflow="fold")  # (a long label is broken, a figure never)
+    rows = [[cell.replace(" ± ", "\n± ") for cell in figures(outcome)] for outcome in run.ranked]
+    for heading, *cells in zip(HEADINGS, *rows, strict=True):
+        widest = max(len(line) for cell in (heading, *cells) for line in cell.split("\n"))
+        table.add_column(heading, justify="right", no_wrap=True, min_width=widest)
+    for outcome, cells in zip(run.ranked, rows, strict=True):
         style = "bold" if best_mark(run, outcome) else "italic" if outcome.role == "reference" else ""
         table.add_row(plain_text(outcome.label, style), *cells, style="bold" if style == "bold" else None)
     return table

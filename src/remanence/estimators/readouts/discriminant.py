@@ -125,7 +125,7 @@ def class_weights(data: Root, centred: bool) -> Array:
     Removing rows keeps RᵀR and Rᵀz to rounding also where a column depends on others; Σ w y² it does not.
     """
     if centred:
-        return float(data.factor[0, 0]) * data.target[0].astype(np.float64)
+        return np.asarray(float(data.factor[0, 0]) * data.target[0].astype(np.float64))
     return np.asarray(data.energies()[len(data.factor) :])
 
 
