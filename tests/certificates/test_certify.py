@@ -158,6 +158,16 @@ def test_labels_for_a_bare_method_are_refused_with_advice():
         rm.certify(rm.RLS(), NOISY, seed=-1)
 
 
+def test_nothing_is_certified_where_any_answer_would_be_within_rounding():
+    """Columns of units 1 to 1e-14: a model that is far from joint training must not be told to equal it."""
+    plain = rm.streams.linear(tasks=4, features=40, rows=10)
+    units = np.logspace(0, -13.8, 40)
+    stream = [rm.streams.Task(t.name, t.X * units, t.Y, t.X_test * units, t.Y_test) for t in plain]
+    equal, *others = rm.certify(rm.LMS(step=0.01), stream)
+    assert equal.status == NOT and equal.unmet.startswith("rounding") and "cond" in equal.unmet
+    assert all(certificate.status == NOT for certificate in others)
+
+
 def test_one_task_alone_has_no_past():
     assert statuses(rm.ICL(), EXACT[:1]) == [HOLDS, NOT, HOLDS, HOLDS, NOT, NOT]
     assert statuses(rm.Finetune(epochs=1), DIGITS[:1])[1] == NOT

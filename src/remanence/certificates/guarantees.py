@@ -5,7 +5,7 @@
     G_t − G_{t−1} ⪰ 0,  G the information of all samples so far                    (J3)
 
 A guarantee whose condition is not met does not apply, and the certificate says which condition. Otherwise it holds or
-fails, with the number measured.
+fails, with the number measured. Rows so nearly dependent that any answer would be within rounding are such a condition.
 """
 
 from dataclasses import replace
@@ -33,6 +33,7 @@ ADDED_UP = "The squared errors of LMS sum to its decrease in squared distance to
 
 LEARNED = "predictions on learned rows"
 TINY = float(np.finfo(float).tiny)
+COARSE = 0.1  # relative to the answers: a certificate that allows more shows nothing
 OTHER = "the learner is not one of the linear methods"
 CONFLICT = "no model fits all samples"
 MOVES_TOO = "joint training does not fit every sample exactly, and also changes old predictions"
@@ -42,7 +43,7 @@ def certificates_of_linear(model: LinearModel) -> list[Certificate]:
     """The certificates of a linear method, or of an estimator around one."""
     joint = joint_training(model)
     equal = _equals_joint_training(model, joint)
-    return [
+    found = [
         equal,
         _unmoved(model, joint, equal.holds),
         _minimum_norm(model, joint),
@@ -50,6 +51,7 @@ def certificates_of_linear(model: LinearModel) -> list[Certificate]:
         _smoother(model),
         _lms_identity(model, joint),
     ]
+    return [_unless_anything_holds(certificate) for certificate in found]
 
 
 def certificates_of_predictions(first: list[Array], final: list[Array], joint: list[Array]) -> list[Certificate]:
@@ -60,6 +62,14 @@ def certificates_of_predictions(first: list[Array], final: list[Array], joint: l
     """
     equal = _copies_agree(final, joint)
     return [equal, _labels_stay(first, final, equal.holds), *_for_linear_methods()]
+
+
+def _unless_anything_holds(found: Certificate) -> Certificate:
+    """The certificate, if it could have failed: where rounding may be as large as an answer, nothing was shown."""
+    if not found.holds or found.allowed < COARSE:
+        return found
+    why = f"rounding may change answers by {found.allowed:.0e} of their size ({', '.join(found.conditions)})"
+    return _not(found.claim, found.source, why)
 
 
 def _not(claim: str, source: str, unmet: str) -> Certificate:
