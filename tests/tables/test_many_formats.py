@@ -36,6 +36,17 @@ def test_what_is_written_is_read_back(tmp_path, ending):
     assert (numbers == X).all() and labels.tolist() == Y.tolist()
 
 
+def test_an_npz_of_columns_is_a_table_of_these_columns(tmp_path):
+    np.savez(tmp_path / "t.npz", a=X[:, 0], b=X[:, 1], c=X[:, 2], label=Y)
+    assert open_table(tmp_path / "t.npz").columns == ("a", "b", "c", "label")
+    numbers, labels = whole(tmp_path / "t.npz")
+    assert (numbers == X).all() and labels.tolist() == Y.tolist()
+    for wrong in ({"a": X[:, 0], "b": X[1:, 1]}, {"a": np.array(1.0)}, {}, {"a": X[:0, 0]}):
+        np.savez(tmp_path / "wrong.npz", **wrong)
+        with pytest.raises(InputError, match=r"wrong\.npz"):
+            open_table(tmp_path / "wrong.npz")
+
+
 def test_vectors_have_the_same_columns_in_every_format(tmp_path):
     np.savez(tmp_path / "t.npz", v=X, label=Y)
     pa.feather = pytest.importorskip("pyarrow.feather")

@@ -1,4 +1,7 @@
-"""NPZ files: one array of rows (n, d), and arrays of n labels or numbers by name. NPY files: just the array of rows."""
+"""NPZ files: one array of rows (n, d), and arrays of n labels or numbers by name, or such arrays alone.
+
+NPY files have just the array of rows.
+"""
 
 import io
 import lzma
@@ -32,21 +35,23 @@ class NpzTable(Table):
         self.path = path
         self.arrays, self.hash = _loaded(path)
         wide = [name for name, a in self.arrays.items() if a.ndim == 2]
-        if len(wide) != 1 and "X" not in wide:
+        shapes = {a.shape for a in self.arrays.values()}
+        columns = len(shapes) == 1 and all(len(shape) == 1 for shape in shapes)
+        if not columns and len(wide) != 1 and "X" not in wide:
             raise InputError(
-                f"expected {path.name} to hold one array of rows (n, features), or one named X, got "
-                f"{ {name: a.shape for name, a in self.arrays.items()} }"
+                f"expected {path.name} to hold one array of rows (n, features), or one named X, or columns of one "
+                f"length, got { {name: a.shape for name, a in self.arrays.items()} }"
             )
-        self.rows = "X" if "X" in wide else wide[0]
-        X = self.arrays[self.rows]
-        if X.dtype.kind not in "fiub":
-            raise InputError(f"expected the array {self.rows} of {path.name} to hold numbers, got {X.dtype}")
-        if not len(X):
-            raise EmptyTable(f"the array {self.rows} of {path.name} has no rows; expected at least one")
+        self.rows = None if columns else "X" if "X" in wide else wide[0]
+        self.X = np.empty((*shapes.pop(), 0)) if self.rows is None else self.arrays[self.rows]
+        if self.X.dtype.kind not in "fiub":
+            raise InputError(f"expected the array {self.rows} of {path.name} to hold numbers, got {self.X.dtype}")
+        if not len(self.X):
+            raise EmptyTable(f"{path.name} has no rows; expected at least one")
         others = [n for n in self.arrays if n != self.rows]
-        self.others = [n for n in others if self.arrays[n].ndim == 1 and len(self.arrays[n]) == len(X)]
-        self.columns = (*(f"{self.rows}{i}" for i in range(X.shape[1])), *self.others)
-        self.vectors = {self.rows: X.shape[1]}
+        self.others = [n for n in others if self.arrays[n].ndim == 1 and len(self.arrays[n]) == len(self.X)]
+        self.columns = (*(f"{self.rows}{i}" for i in range(self.X.shape[1])), *self.others)
+        self.vectors = {} if self.rows is None else {self.rows: self.X.shape[1]}
 
     def sample(self, columns: Sequence[str]) -> dict[str, Any]:
         return {name: as_arrow(self.arrays[name][:ROWS_AT_ONCE]) for name in columns if name in self.others}
@@ -68,8 +73,8 @@ class NpzPiece(Piece):
         self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False, cells: Sequence[str] = ()
     ) -> Iterator[RowBlock]:
         self.table.require([*columns, *labels, *cells])
-        X = self.table.arrays[self.table.rows]
-        own = {f"{self.table.rows}{dot}{i}": i for dot in (".", "") for i in range(X.shape[1])}
+        X, rows = self.table.X, self.table.rows
+        own = {f"{rows}{dot}{i}": i for dot in (".", "") for i in range(X.shape[1])}
         where = [own.get(c) for c in columns]
         for name in columns:
             if name not in own and self.table.arrays[name].dtype.kind not in "fiub":
@@ -88,7 +93,8 @@ class NpzPiece(Piece):
                 for k, (name, j) in enumerate(zip(columns, where, strict=True)):
                     block[:, k] = X[part, j] if j is not None else self.table.arrays[name][part]
             beside = [self.table.arrays[c][part] for c in labels]
-            original = {n: self.table.arrays[n][part] for n in (self.table.rows, *self.table.others)}
+            names = (*(() if rows is None else (rows,)), *self.table.others)
+            original = {n: self.table.arrays[n][part] for n in names}
             coded = {name: as_arrow(self.table.arrays[name][part]) for name in cells}
             yield RowBlock(block, stacked(beside), i, original if originals else None, coded)
 

@@ -241,9 +241,6 @@ def _original(block: RowBlock, columns: Columns, out: Path) -> dict[str, Any]:
     assert block.original is not None
     original = dict(block.original)
     position = {name: j for j, name in enumerate(columns.numbers)}
-    if output_format(out) == "npz" and set(position) <= set(original):
-        whole = "X" if "X" not in original else "features"
-        return {whole: block.X, **{n: c for n, c in original.items() if n not in position}}
     if output_format(out) == "csv":
         return original
     text = {n for n, c in original.items() if isinstance(c, np.ndarray) and c.dtype.kind == "O"}
