@@ -51,6 +51,7 @@ def _show(found: "Inspection") -> None:
         "ledger of": "every row, 16 bytes each" if found.every_row else None,
         "undo": None if found.pieces is None else f"pieces, {found.pieces} separate learners",
         "readout": found.readout,
+        "scale": None if found.scale is None else f"{found.scale}, of columns",
         "weights": None if found.class_weight is None else f"{found.class_weight} classes",
         "ridge": None if found.ridge is None else f"{found.ridge:g} in force",
         "answers": _answers(found.calibration),

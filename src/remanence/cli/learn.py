@@ -78,6 +78,13 @@ def learn(
             show_default="ridge",
         ),
     ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="standard",
+            help="Standardize columns by the mean and deviation of everything learned so far. Only for a new model.",
+        ),
+    ] = None,
     class_weight: Annotated[
         str | None,
         typer.Option(
@@ -164,6 +171,7 @@ def learn(
         text_width,
         label_separator,
         class_weight,
+        scale,
     )
     paths, dialect = expand_paths(data), read_dialect(csv_option)
     every = None if save_every is None else 60 * save_every

@@ -23,6 +23,7 @@ FLAGS = {
     "out": "--out FILE",
     "readout": "--readout",
     "ridge": "--ridge",
+    "scale": "--scale standard",
     "scores": "--scores",
     "separator": "--label-separator TEXT",
     "settings": "--set NAME=VALUE",

@@ -34,6 +34,7 @@ class Inspection:
     readout: str | None = None  # of a classifier; with "auto" the one that was chosen
     calibration: dict[str, float] | None = None  # of answers to rows before they were learned
     class_weight: Any = None  # of a classifier
+    scale: str | None = None
 
     @property
     def holds(self) -> bool:
@@ -65,6 +66,7 @@ class Inspection:
             "precision": summary.get("precision"),
             "readout": self.readout,
             "class weight": self.class_weight,
+            "scale": self.scale,
             "ridge": self.ridge,
             "condition": self.condition,
             "calibration": self.calibration,
@@ -112,8 +114,7 @@ def inspect_file(path: str | Path) -> Inspection:
     if found is not None and lost is not None:
         ridge, condition = found.ridge, found.condition
         certificates += [found.equations, found.determined, lost]
-    weights = known.get("class_weight")
-    found_so = (pieces, every, readout, answers, weights)
+    found_so = (pieces, every, readout, answers, known.get("class_weight"), known.get("scale"))
     return Inspection(description, counts, ridge, condition, tuple(certificates), *found_so)
 
 

@@ -39,6 +39,7 @@ class LearnOptions:
     text_width: int | None = None  # columns that text is hashed to
     separator: str | None = None  # between labels, where rows have several
     class_weight: str | None = None  # "balanced" gives all classes the same weight in total
+    scale: str | None = None  # "standard" standardizes columns by everything seen
 
     def new_learner(self) -> Any:
         """An estimator that has learned nothing."""
@@ -55,9 +56,10 @@ class LearnOptions:
             for name in ("readout", "separator", "class_weight"):
                 if getattr(self, name) is not None:
                     raise InputError(f"expected a {name} only where labels are learned", arguments=(name, "label"))
-            return ContinualRegressor(method, features=features)
-        weights = self.class_weight
-        learner = ContinualClassifier(method, features=features, readout=self.readout or "ridge", class_weight=weights)
+            learner: Any = ContinualRegressor(method, features=features, scale=self.scale)
+        else:
+            readout, weights = self.readout or "ridge", self.class_weight
+            learner = ContinualClassifier(method, True, features, readout, self.scale, weights)
         learner._check_settings()
         return learner
 
@@ -141,6 +143,7 @@ class LearnOptions:
             given += [(f"column {n!r}", kind, kinds[n]) for n, kind in declared.items()]
         given.append(("method", self.method and self.method.lower(), type(method).__name__.lower()))
         given.append(("readout", self.readout, getattr(learner, "readout", None)))
+        given.append(("scale", self.scale, getattr(learner, "scale", None)))
         given.append(("class_weight", self.class_weight, getattr(learner, "class_weight", None)))
         if self.text_width is not None:
             given += [("text_width", self.text_width, getattr(learner.features, "text_width", None))]
