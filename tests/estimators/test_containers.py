@@ -17,6 +17,13 @@ Y = np.arange(12) % 3
 COLUMNS = {name: X[:, j].tolist() for j, name in enumerate("abc")}
 GAPS = {**COLUMNS, "b": [None, *COLUMNS["b"][1:]]}
 RECORDS = np.rec.fromarrays(list(X.T), names="a,b,c")
+
+
+class Unreadable:
+    def __array__(self, *_, **__):
+        raise RuntimeError("no")
+
+
 ROWS = {
     "matrix": np.asmatrix(X),
     "records": RECORDS,
@@ -49,6 +56,8 @@ ROWS = {
     "nothing": None,
     "text": "abc",
     "a number": 3,
+    "an array of no dimension": np.array(3.0),
+    "an array that cannot be read": Unreadable(),
     "texts": ["a", "b"] * 6,
     "bytes": [b"a"] * 12,
     "an empty list": [],
@@ -110,6 +119,17 @@ def test_rows_are_taken_or_refused_in_words(name, kind, grow):
             for call in ("predict", "partial_fit", "unlearn", "merge"):
                 model = kind(grow_features=grow).fit(taught, Y)
                 attempt(model, call, ROWS[name], *([Y] if call in ("partial_fit", "unlearn") else []))
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("name", ROWS)
+def test_tables_are_taken_or_refused_in_words(name, kind):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        attempt(kind(features=rm.TableFeatures()), "fit", ROWS[name], Y)
+        for call in ("predict", "partial_fit", "unlearn"):
+            model = kind(features=rm.TableFeatures()).fit(pandas.DataFrame(COLUMNS), Y)
+            attempt(model, call, ROWS[name], *((Y,) if call != "predict" else ()))
 
 
 @pytest.mark.parametrize("kind", CLASSES)

@@ -27,8 +27,10 @@ def as_input_error(check: Any, *args: Any, **kwargs: Any) -> Any:
         raise
     except TypeError as error:
         raise InputTypeError(f"{error}; convert the input to an array of real numbers first") from None
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, ValueError) as error:
+    except ValueError as error:
         raise InputError(str(error)) from None
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError) as error:
+        raise InputError(f"expected input that can be read as an array of real numbers, got {error}") from None
 
 
 def check_container(X: Any, name: str = "X", sparse: bool = False) -> None:

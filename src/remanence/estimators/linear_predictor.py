@@ -258,7 +258,9 @@ class LinearPredictor(GrowsFeatures):
         return (
             type(X) is np.ndarray
             and X.dtype in PRECISIONS
-            and X.shape == (len(X) or -1, self.n_features_in_)
+            and X.ndim == 2
+            and X.shape[1] == self.n_features_in_
+            and len(X) > 0
             and self.features is None
             and "feature_names_in_" not in self.__dict__
         )

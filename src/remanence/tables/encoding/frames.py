@@ -16,7 +16,13 @@ def columns_of(X: Any, only: Sequence[str] | None = None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     wrong: list[str] = []
     wanted = None if only is None else set(only)
-    for name, values in _named(X):
+    try:
+        named = _named(X)
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
+        raise InputError(f"expected a table: a DataFrame, an Arrow table, or an array, got {problem!s:.80}") from None
+    for name, values in named:
         if name in found:
             raise InputError(f"expected columns with different names, got {name!r:.40} twice; rename one of them")
         if wanted is not None and name not in wanted:
@@ -50,10 +56,7 @@ def _named(X: Any) -> list[tuple[str, Any]]:
         names = list(X.columns)
         taken = (X.iloc[:, i] for i in range(len(names))) if hasattr(X, "iloc") else (X[name] for name in names)
         return [(str(name), values) for name, values in zip(names, taken, strict=True)]
-    try:
-        array = np.asarray(X)
-    except (TypeError, ValueError) as problem:
-        raise InputError(f"expected a table: a DataFrame, an Arrow table, or an array, got {problem!s:.80}") from None
+    array = np.asarray(X)
     if array.ndim != 2:
         raise InputError(
             f"expected a table: a DataFrame, an Arrow table, a mapping of columns, rows as dicts, or an "
