@@ -93,6 +93,14 @@ def test_line_ends_carry_names_and_values_apart_from_each_other(run):
     assert min(np.diff(heights)) > 0.05 * (high - low) and heights[0] >= low
 
 
+@pytest.mark.parametrize("tasks", [1, 2, 5, 40])
+def test_tasks_are_counted_in_whole_numbers(outcome, tasks):
+    figure = accuracy_figure(Run((outcome("a", "A", [0.1] * tasks, tasks=tasks),)))
+    figure.draw_without_rendering()
+    told = [tick.get_text() for tick in figure.axes[0].get_xticklabels()]
+    assert 1 <= len(told) <= 10 and all(text.isdigit() for text in told)
+
+
 def test_no_line_to_a_label_crosses_a_label(outcome):
     """Labels that are moved far from where their lines end, as by four learners that end at the same height."""
     names = ("Logistic retrained", "Ridge retrained", "Nearest mean", "RLS", "LMS")

@@ -127,7 +127,7 @@ def draw_accuracy(ax: Any, run: Run, places: Sequence[str] = ()) -> None:
         _draw_line(ax, steps, outcome, color=INK, linestyle=(0, DASHES[k % len(DASHES)]), linewidth=1.5)
     low, high = accuracy_range(run)
     ax.set(xlabel="tasks learned", ylabel="accuracy, %", ylim=(low, high))
-    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
     ax.yaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
     ax.grid(axis="y", color="#8c8c8c", alpha=0.3, linewidth=0.8)
 
