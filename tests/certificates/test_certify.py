@@ -61,6 +61,7 @@ def test_methods_get_what_they_were_promised(method, stream, expected):
         (rm.ContinualClassifier(features=rm.RandomFeatures(40)), [HOLDS, NOT, NOT, HOLDS, NOT, NOT]),
         (rm.ContinualClassifier(rm.ICL(), fit_intercept=False), [NOT, HOLDS, NOT, HOLDS, NOT, NOT]),
         (rm.ContinualClassifier(rm.LMS(0.1)), [FAILS, FAILS, NOT, NOT, NOT, NOT]),
+        (rm.ContinualClassifier(readout="discriminant"), [HOLDS, NOT, NOT, NOT, NOT, NOT]),
         (rm.ContinualClassifier(class_weight={0: 2.0}), [HOLDS, NOT, NOT, NOT, NOT, NOT]),
         (rm.Joint(), [HOLDS, NOT, NOT, NOT, NOT, NOT]),
         (rm.NearestMean(), [HOLDS, NOT, NOT, NOT, NOT, NOT]),
@@ -131,6 +132,18 @@ class Slipping(rm.ICL):
         return super().weights(state) * (1 + 1e-9 * state.past.rank)
 
 
+class Stale(rm.ContinualClassifier):
+    """A classifier whose discriminant knows the classes of the first task only, although its memory goes on."""
+
+    def partial_fit(self, X, y, **more):
+        super().partial_fit(X, y, **more)
+        self.first_ = getattr(self, "first_", len(self.classes_))
+        return self
+
+    def predict(self, X):
+        return self.classes_[self.class_scores(X)[:, : self.first_].argmax(axis=1)]
+
+
 @pytest.mark.parametrize(
     ("damaged", "stream", "claim"),
     [
@@ -141,6 +154,7 @@ class Slipping(rm.ICL):
         (Slipping(), EXACT, UNMOVED),
         (Slipping(), EXACT, SMALLEST),
         (Slipping(), EXACT, EQUAL),
+        (Stale(readout="discriminant"), DIGITS, EQUAL),
     ],
     ids=lambda v: type(v).__name__,
 )

@@ -95,10 +95,10 @@ def test_line_ends_carry_names_and_values_apart_from_each_other(run):
 
 @pytest.mark.parametrize("tasks", [1, 2, 5, 40])
 def test_tasks_are_counted_in_whole_numbers(outcome, tasks):
-    figure = accuracy_figure(Run((outcome("a", "A", [0.1] * tasks, tasks=tasks),)))
-    figure.draw_without_rendering()
-    told = [tick.get_text() for tick in figure.axes[0].get_xticklabels()]
-    assert 1 <= len(told) <= 10 and all(text.isdigit() for text in told)
+    ax = accuracy_figure(Run((outcome("a", "A", [0.1] * tasks, tasks=tasks),))).axes[0]
+    left, right = ax.get_xlim()
+    ticks = [tick for tick in ax.get_xticks() if left <= tick <= right]
+    assert 1 <= len(ticks) <= 10 and ticks == [round(tick) for tick in ticks]
 
 
 def test_no_line_to_a_label_crosses_a_label(outcome):

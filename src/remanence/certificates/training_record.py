@@ -107,15 +107,14 @@ class TrainingRecord:
 
 
 def is_linear(learner: Any) -> bool:
-    """Whether the learner is a linear method, or an estimator without class weights and scale around one."""
+    """Whether the learner is a linear method, or an estimator around one that answers by its weights as they are."""
     from remanence.estimators import ContinualClassifier
     from remanence.estimators.base import ContinualEstimator
 
     if isinstance(learner, ContinualEstimator) and learner.scale is not None:
         return False
-
     if isinstance(learner, ContinualClassifier):
-        return learner.class_weight is None
+        return learner.class_weight is None and learner.readout == "ridge"
     return isinstance(learner, (Method, ContinualEstimator))
 
 
