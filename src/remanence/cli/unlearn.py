@@ -1,13 +1,14 @@
 """`remanence unlearn`: remove rows from a model file, as if it had never seen them."""
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from remanence.cli.common.cluster import Cluster, Workers, opened_cluster
 from remanence.cli.common.flags import message
-from remanence.cli.common.meter import for_each_file, metered
+from remanence.cli.common.meter import error_of, for_each_file, metered
 from remanence.cli.common.options import (
     AsJson,
     CsvOption,
@@ -57,27 +58,27 @@ def unlearn(
     from remanence.store.jobs.unlearn import unlearn_session
     from remanence.tables import expand_paths
 
-    paths = expand_paths(data)
+    paths, dialect = expand_paths(data), read_dialect(csv_option)
     with (
         opened_cluster(workers, cluster) as client,
         metered("Unlearning", len(paths)) as (advance, meter),
         unlearn_session(
             model,
             label,
-            source or (),
+            [*(source or ()), *(path for path in paths if isinstance(path, Path))],
             drop_nan,
             trust,
             accept_loss,
             where=read_pairs(where, "=", "customer=7"),
-            dialect=read_dialect(csv_option),
+            dialect=dialect,
             given=read_format(given),
         ) as job,
     ):
         if client is not None:
             from remanence.scale.jobs.unlearn import ClusterKeys
 
-            job.read_keys = ClusterKeys(client)
-        error = for_each_file(paths, job.unlearn, advance, meter)
+            job.read_keys = ClusterKeys(client, dialect)
+        error = for_each_file(paths, job.unlearn, advance, meter) or error_of(job.check_met)
     report = job.report
     if as_json:
         typer.echo(json.dumps(report.to_dict() | ({"error": message(error)} if error else {}), ensure_ascii=False))

@@ -40,6 +40,8 @@ def read_pairs(texts: list[str] | None, sign: str, example: str) -> dict[str, st
         name, there, value = text.rpartition(sign) if sign == ":" else text.partition(sign)
         if not there or not name or not value:
             raise InputError(f"expected an option like {example}, got {text!r:.60}")
+        if name in found:
+            raise InputError(f"expected one value for {name!r:.40}, got {found[name]!r:.40} and {value!r:.40}")
         found[name] = value
     return found
 

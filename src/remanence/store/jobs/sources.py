@@ -4,7 +4,7 @@ A memory is a sum over rows, from which rows that were never learned can often b
 are removed only where they are found in learned files that can be read. Which rows are in the model is in holdings.py.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from remanence.store.content.earlier import listed_pieces
 from remanence.store.jobs.columns import Columns, Samples, samples
 from remanence.store.jobs.holdings import Available, Holdings
 from remanence.store.ledger import Ledger
-from remanence.tables import Piece, Table, open_table
+from remanence.tables import Dialect, Piece, Table, open_table
 
 
 @dataclass(frozen=True)
@@ -82,14 +82,23 @@ def known_pieces(table: Table, keys: Array, columns: Columns, held: Holdings, kn
 
 
 def pieces_of(
-    files: Iterable[Path], columns: Columns, held: Holdings, known: KnownPieces, keys: Mapping[Path, Array]
+    files: Iterable[Path],
+    columns: Columns,
+    held: Holdings,
+    known: KnownPieces,
+    keys: dict[Path, Array],
+    dialect: Dialect | None = None,
 ) -> Iterator[FoundPiece]:
-    """The pieces that the ledger has or had, in those files that can be read; `keys` of rows that were read before."""
+    """The pieces that the ledger has or had, in those files that can be read.
+
+    `keys` are those of the rows of files that were read before; those of others are added.
+    """
     for path in dict.fromkeys(files):
         try:
-            table = open_table(path)
-            found = keys[path] if path in keys else row_keys_of(table, columns)
-            yield from known_pieces(table, found, columns, held, known)
+            table = open_table(path, dialect)
+            if path not in keys:
+                keys[path] = row_keys_of(table, columns)
+            yield from known_pieces(table, keys[path], columns, held, known)
         except (InputError, FileError, MissingDependency):
             continue  # (a file that cannot be read proves nothing)
 
@@ -99,31 +108,3 @@ def learned_files(ledger: Ledger, folders: Iterable[Path]) -> list[Path]:
     names = dict.fromkeys(name for entry in ledger for name in (entry.name, entry.name.partition("[")[0]))
     found = (folder / name for folder in dict.fromkeys(folders) for name in names if name)
     return [path for path in found if path.is_file()]
-
-
-def chosen_rows(table: Table, where: Mapping[str, str]) -> list[Array]:
-    """Which rows of every piece of a table have these values, as text or as numbers, (n,) each."""
-    return [np.concatenate([np.empty(0, bool), *_chosen(piece, where)]) for piece in table.pieces()]
-
-
-def _chosen(piece: Piece, where: Mapping[str, str]) -> Iterator[Array]:
-    for block in piece.blocks((), tuple(where)):
-        assert block.labels is not None
-        cells = block.labels.reshape(len(block.labels), -1).astype(str)
-        yield np.all([_same(cells[:, j], value) for j, value in enumerate(where.values())], axis=0)
-
-
-def _same(cells: Array, value: str) -> Array:
-    """Which cells are this value: the same text, or the same number."""
-    try:
-        number = float(value)
-    except ValueError:
-        return np.asarray(np.char.strip(cells) == value.strip())
-    return np.array([_is_number(cell, number) for cell in cells.tolist()], bool)
-
-
-def _is_number(cell: str, number: float) -> bool:
-    try:
-        return float(cell) == number
-    except ValueError:
-        return False

@@ -38,7 +38,6 @@ from remanence.store.jobs.session import Session, keeps_all, open_session, rows_
 from remanence.store.jobs.sources import (
     FoundPiece,
     as_available,
-    chosen_rows,
     known_pieces,
     learned_files,
     pieces_of,
@@ -46,6 +45,7 @@ from remanence.store.jobs.sources import (
 from remanence.store.ledger import Entry, marks
 from remanence.store.model_file import WAIT, ModelFile
 from remanence.tables import Dialect, Table, expand_paths, open_table
+from remanence.tables.encoding.chosen_rows import chosen_rows
 from remanence.tables.hashing import raise_changed
 from remanence.tables.paths import local_file
 
@@ -98,15 +98,21 @@ class UnlearnJob:
         self.session, self.drop, self.trust, self.accept_loss, self.given = session, drop, trust, accept_loss, given
         self.sources, self.where, self.dialect = [Path(source) for source in sources], dict(where or {}), dialect
         self.report = UnlearnReport()
+        self.met = not self.where  # whether a row with the values asked for was met
         self.read_keys: ReadKeys = lambda files, columns: {}  # a cluster reads the files to search, if there is one
+        self.keys: dict[Path, Array] = {}  # of the rows of the files that were searched
 
     def unlearn(self, path: Path | str, on_rows: OnRows = lambda name, rows: None) -> UnlearnCounts:
         """Remove every copy of the rows of a file, of standard input (-), or of what is at an address.
 
         If an error is raised, nothing has changed.
         """
-        with local_file(path, self.given) as file:
-            counts = self._file(file, on_rows)
+        try:
+            with local_file(path, self.given) as file:
+                counts = self._file(file, on_rows)
+        except Exception:
+            self.met = True  # (this is what to tell)
+            raise
         self.report.files[str(path)] = counts
         return counts
 
@@ -119,18 +125,21 @@ class UnlearnJob:
             )
         columns.check(table, predicting=True)
         table.require([*columns.outputs, *self.where])
-        rows = self._requested(table, columns)
+        rows = Requested(table, columns, chosen_rows(table, self.where) if self.where else None)
+        if rows.wanted is not None and not any(map(np.any, rows.wanted)):
+            return UnlearnCounts()
+        self.met = True
         if model.row_keys is not None and model.row_keys.every:
             return self._by_row(rows, table.path.name, on_rows)
         return self._by_piece(rows, table, columns, on_rows)
 
-    def _requested(self, table: Table, columns: Columns) -> "Requested":
-        """The rows to remove: those of the table, or those that have the values asked for."""
-        wanted = chosen_rows(table, self.where) if self.where else None
-        if wanted is not None and not any(map(np.any, wanted)):
+    def check_met(self) -> None:
+        """Raise an InputError if no row of any file has the values asked for."""
+        if self.report.files and not self.met:
+            self.met = True  # (it is told once)
             shown = ", ".join(f"{name}={value}" for name, value in self.where.items())
-            raise InputError(f"expected rows of {table.path.name} with {shown}, got none", arguments=("where",))
-        return Requested(table, columns, wanted)
+            files = ", ".join(list(self.report.files)[:5])
+            raise InputError(f"expected rows of {files} with {shown}, got none", arguments=("where",))
 
     def _by_row(self, rows: "Requested", name: str, on_rows: OnRows) -> UnlearnCounts:
         """Remove the rows that are in the model, as the keys of all rows tell."""
@@ -165,7 +174,8 @@ class UnlearnJob:
         rows.check_missing(self.drop or any(before.held_marks(p.available.fingerprint) for p in here))
         requested = [as_available(rows.keys(), name)]
         files = self._files(table.path)
-        found = [*here, *pieces_of(files, columns, before, known, self.read_keys(files, columns))]
+        self.keys |= self.read_keys([file for file in files if file not in self.keys], columns)
+        found = [*here, *pieces_of(files, columns, before, known, self.keys, self.dialect)]
         inside = [] if self.where else [piece.available for piece in here]
         others = [piece.available for piece in found]
         held, missing = resolve_trusted(before, [*requested, *others])
@@ -352,4 +362,6 @@ def unlearn_session(
     files = expand_paths(sources)
     with open_session(model, wait=wait) as session:
         LearnOptions(label).check(session.model, session.columns)
-        yield UnlearnJob(session, files, drop, trust, accept_loss, where, dialect, given)
+        job = UnlearnJob(session, files, drop, trust, accept_loss, where, dialect, given)
+        yield job
+        job.check_met()
