@@ -30,6 +30,28 @@ def test_what_rounding_moves_does_not_grow_with_the_steps(dtype, mlp, rows, move
     assert max(shifts[40:]) < 4 * max(max(shifts[:10]), scale)
 
 
+@pytest.mark.parametrize("make", [rm.deep.GradientProjection, lambda net: rm.deep.ScaledProjection(net, alpha=1e9)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_what_varies_around_a_large_mean_is_protected(dtype, make, rows):
+    """As behind a layer norm: each direction but one holds a few percent of the inputs' norm, far above rounding."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(32, 8, bias=False)).to(dtype)
+    x = (10 + rows(20, 32)).to(dtype)
+    guard = make(net)
+    assert guard.absorb([x]).layers[0].rank == 20
+    before = net[0].weight.detach().double()
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+    with guard.protect(optimizer):
+        for step in range(10):
+            net[0].weight.grad = rows(8, 32, seed=step, dtype=dtype)
+            optimizer.step()
+    after = net[0].weight.detach().double()
+    moved = (x.double() @ (after - before).T).norm(dim=1) / x.double().norm(dim=1)
+    allowed = float(torch.finfo(dtype).eps) * (before.norm() + after.norm())  # what rounding both matrices may do
+    assert (after - before).norm() > 0.5 * before.norm()
+    assert moved.max() < allowed
+
+
 @pytest.mark.parametrize(
     "options", [{"foreach": True}, {"fused": True}, {"foreach": False}], ids=["foreach", "fused", "one by one"]
 )

@@ -16,7 +16,11 @@ import torch
 from torch import nn
 
 from remanence.deep.guards.layer_guard import ByLayer, LayerGuard
-from remanence.deep.guards.projection.protected_directions import ProtectedDirections, protect_directions
+from remanence.deep.guards.projection.protected_directions import (
+    ProtectedDirections,
+    protect_directions,
+    rounding_share,
+)
 from remanence.deep.nn.lowrank_root import LayerRoot
 from remanence.memory.subspace import Subspace
 
@@ -101,8 +105,7 @@ class GradientProjection(LayerGuard):
     def _directions_to_protect(self, name: str, roots: list[LayerRoot]) -> ProtectedDirections:
         matrix, energy = self._roles.matrices[name], self._energies()[name]
         old = self._memory.directions.get(name)
-        # a float32 network reproduces its inputs only to rounding: weaker directions are noise
-        tolerance = 16 * float(torch.finfo(matrix.weight.dtype).eps)
+        tolerance = rounding_share(matrix.weight.dtype)
         bases = []
         for g, root in enumerate(roots):
             known = np.zeros((matrix.shape[2], 0)) if old is None else old.basis[g, :, : old.ranks[g]].numpy()

@@ -17,7 +17,11 @@ import torch
 from torch import nn
 
 from remanence.deep.guards.layer_guard import ByLayer, LayerGuard
-from remanence.deep.guards.projection.protected_directions import ProtectedDirections, protect_directions
+from remanence.deep.guards.projection.protected_directions import (
+    ProtectedDirections,
+    protect_directions,
+    rounding_share,
+)
 from remanence.deep.nn.lowrank_root import LayerRoot
 from remanence.memory.subspace import Subspace
 from remanence.validation import check_number
@@ -97,7 +101,7 @@ class ScaledProjection(LayerGuard):
     def _directions_to_protect(self, name: str, roots: list[LayerRoot]) -> ProtectedDirections:
         matrix, alpha = self._roles.matrices[name], self._alphas()[name]
         old = self._memory.directions.get(name)
-        tolerance = 16 * float(torch.finfo(matrix.weight.dtype).eps)
+        tolerance = rounding_share(matrix.weight.dtype)
         bases, strengths = [], []
         for g, root in enumerate(roots):
             rank = 0 if old is None else old.ranks[g]

@@ -76,6 +76,16 @@ class ProtectedDirections:
         return C, torch.eye(C.shape[1], dtype=C.dtype, device="cpu") - C @ self.basis
 
 
+def rounding_share(dtype: torch.dtype) -> float:
+    """Return the share of the norm of a layer's inputs below which a direction is taken to be rounding.
+
+    A network reproduces its inputs only to rounding. Half precision is summed in float32 and rounded once; a weaker
+    direction then moves outputs by less than the rounding of the weights does. Single precision rounds in the sums too.
+    """
+    eps = float(torch.finfo(dtype).eps)
+    return eps / 2 if dtype.itemsize < 4 else 16 * eps
+
+
 def protect_directions(
     matrix: WeightMatrix, bases: list[Tensor], strengths: list[Tensor] | None = None
 ) -> ProtectedDirections:
