@@ -178,3 +178,33 @@ def test_with_projected_gradients_adam_moves_further_along_free_directions(rows)
         moved.append(float((start - net[0].weight.detach()).flatten() @ free.flatten() / free.norm()))
         net.zero_grad()
     assert moved[1] > moved[0] and moved[1] > 0
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_gradients_of_a_closure_are_projected_too(by_name, rows):
+    """`fit_stream` and Lightning hand closures to the optimizer: that changes no bit."""
+    x, new, trained = rows(2, 6), rows(4, 6, seed=1), []
+    for closures in (False, True):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(6, 2)).double()
+        guard = rm.deep.GradientProjection(net)
+        guard.absorb([x])
+        optimizer = optim.Adam(net.parameters(), lr=1e-2)
+
+        def closure(net=net, optimizer=optimizer):
+            optimizer.zero_grad()
+            value = loss(net, new)
+            value.backward()
+            return value
+
+        with guard.protect(optimizer, gradients=True):
+            for _ in range(3):
+                if not closures:
+                    closure()
+                    optimizer.step()
+                elif by_name:
+                    optimizer.step(closure=closure)
+                else:
+                    optimizer.step(closure)
+        trained.append(net[0].weight.detach())
+    assert torch.equal(*trained)

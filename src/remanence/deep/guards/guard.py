@@ -92,7 +92,6 @@ class Guard(ABC):
             Project the gradients before each step too. Optimizers such as Adam scale a step by the size of past
             gradients; where most of a gradient is protected, little of such a step is left in the free directions
             unless the gradients are projected first. What is protected is the same, and each step costs more.
-            Gradients that a closure computes inside the step are projected for LBFGS only.
         """
         optimizers = tuple(map(unwrap_optimizer, optimizers))
         self._check_optimizers(optimizers)
@@ -109,10 +108,9 @@ class Guard(ABC):
             for optimizer in optimizers:
                 hooks.callback(optimizer.register_step_pre_hook(steps.before).remove)
                 hooks.callback(optimizer.register_step_post_hook(steps.after).remove)
-                if gradients:
-                    hooks.callback(optimizer.register_step_pre_hook(_project_gradients(projectors)).remove)
-                if isinstance(optimizer, torch.optim.LBFGS):
-                    hooks.callback(optimizer.register_step_pre_hook(_with_projected_gradients(projectors)).remove)
+                if gradients or isinstance(optimizer, torch.optim.LBFGS):
+                    project = _with_projected_gradients(projectors, gradients)
+                    hooks.callback(optimizer.register_step_pre_hook(project).remove)
             yield
             steps.finish()
             untrained.finish()
@@ -230,35 +228,31 @@ def _ids(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
     return {id(p) for o in optimizers for group in o.param_groups for p in group["params"]}
 
 
-def _project_gradients(projectors: list[StepProjector]) -> Callable[..., None]:
-    """Return a pre-step hook that projects the gradients."""
-
-    def pre_hook(*_: Any) -> None:
-        with torch.no_grad():
-            call_each(projectors, "project_gradient")
-
-    return pre_hook
-
-
-def _with_projected_gradients(projectors: list[StepProjector]) -> Callable[..., Any]:
-    """Return a pre-step hook that projects the gradients LBFGS sees in its closure.
+def _with_projected_gradients(projectors: list[StepProjector], always: bool) -> Callable[..., Any]:
+    """Return a pre-step hook that projects the gradients the optimizer sees: those of its closure, or those at hand.
 
     LBFGS estimates curvature along its own path, so it must see only gradients along which it can move. (The step
     itself is projected afterwards, which is what protects; this only lets LBFGS make progress.)
     """
 
+    def project() -> None:
+        with torch.no_grad():
+            call_each(projectors, "project_gradient")
+
     def pre_hook(_: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         if closure is None:
-            return None  # the optimizer raises its own error
+            if always:
+                project()
+            return None  # without a closure LBFGS raises its own error
 
         def projected_closure() -> Any:
             loss = closure()
-            call_each(projectors, "project_gradient")
+            project()
             return loss
 
         if len(args) > 1:
-            return (args[0], projected_closure), kwargs
+            return (args[0], projected_closure, *args[2:]), kwargs
         return args, {**kwargs, "closure": projected_closure}
 
     return pre_hook
