@@ -6,7 +6,15 @@ import torch
 from torch import nn
 
 import remanence as rm
-from experiments import data, disjoint_mnist, networks, permuted_mnist, rotated_digits, task_incremental_cifar
+from experiments import (
+    data,
+    disjoint_mnist,
+    networks,
+    permuted_mnist,
+    permuted_mnist_wide,
+    rotated_digits,
+    task_incremental_cifar,
+)
 
 
 def made_up(*_):
@@ -66,18 +74,43 @@ def test_curves_are_of_the_tasks_learned_so_far():
 
 
 def test_permuted_card(monkeypatch, tmp_path):
-    monkeypatch.setattr(permuted_mnist, "QUICK", permuted_mnist.Size(2, 300, 1, 5, 1, 30))
+    monkeypatch.setattr(permuted_mnist, "QUICK", permuted_mnist.Size(2, 300, 1, 5, 1))
     monkeypatch.setattr(permuted_mnist, "OWM", ((100.0, 0.1),))
     monkeypatch.setattr(permuted_mnist, "SGP", ((1.0, 0.1),))
-    monkeypatch.setattr(permuted_mnist, "WIDE", ((100.0, 0.1),))
     card = permuted_mnist.make(True, tmp_path)
-    assert [len(table.rows) for table in card.tables] == [8, 4, 2, 1] and card.holds
+    assert [len(table.rows) for table in card.tables] == [8, 2] and card.holds
     assert not list(tmp_path.iterdir())  # a small version keeps no checkpoints
     card.write(tmp_path, "command", 1.0)
 
 
+def test_wide_permuted_card(monkeypatch, tmp_path):
+    monkeypatch.setattr(permuted_mnist_wide, "QUICK", permuted_mnist.Size(2, 300, 1, 0, 1))
+    card = permuted_mnist_wide.make(True, tmp_path)
+    names = [row[0].split(":")[0] for row in card.tables[0].rows]
+    assert sorted(names) == ["Finetuning", "Joint", "OWM", "ScaledProjection"] and card.holds
+    assert len(card.tables[1].rows) == len(permuted_mnist_wide.OWM) + len(permuted_mnist_wide.SGP)
+    card.write(tmp_path, "command", 1.0)
+
+
+@pytest.mark.parametrize("batch", [20, 100])
+def test_the_rate_falls_to_zero_within_each_task(batch, monkeypatch, tmp_path):
+    rates = []
+    step = torch.optim.Adam.step
+    monkeypatch.setattr(
+        torch.optim.Adam,
+        "step",
+        lambda self, *a, **k: (rates.append(self.param_groups[0]["lr"]), step(self, *a, **k))[1],
+    )
+    way = permuted_mnist.Way("OWM", 100.0, rate=0.01, batch=batch, width=20, adam=True)
+    permuted_mnist.fitted(permuted_mnist.Size(2, 300, 2, 0, 1), tmp_path, None, way)
+    steps = len(rates) // 2
+    assert steps == 2 * -(-270 // batch)
+    for task in (rates[:steps], rates[steps:]):
+        assert task == sorted(task, reverse=True) and task[0] == 0.01 and 0 < task[-1] < 0.01 * 0.6
+
+
 def test_an_interrupted_experiment_continues(monkeypatch, tmp_path):
-    size, way = permuted_mnist.Size(2, 300, 2, 5, 1, 30), permuted_mnist.Way("OWM", 100.0, 0.1, 100)
+    size, way = permuted_mnist.Size(2, 300, 2, 5, 1), permuted_mnist.Way("OWM", 100.0, rate=0.1, batch=100)
     whole = permuted_mnist.fitted(size, tmp_path, None, way)
     monkeypatch.chdir(tmp_path)
     absorb, calls = rm.deep.OWM.absorb, []
@@ -99,7 +132,7 @@ def test_an_interrupted_experiment_continues(monkeypatch, tmp_path):
 
 
 def test_other_settings_have_another_checkpoint(tmp_path):
-    names = {networks.checkpoint_of(tmp_path, permuted_mnist.Way("OWM", 1.0, rate)) for rate in (0.1, 0.1, 0.2)}
+    names = {networks.checkpoint_of(tmp_path, permuted_mnist.Way("OWM", 1.0, rate=rate)) for rate in (0.1, 0.1, 0.2)}
     assert len(names) == 2 and networks.checkpoint_of(None, "anything") is None
 
 
@@ -135,8 +168,8 @@ def test_permuted_claims_follow_the_figures():
     good, bad = forgetting(0.06, 0.06, 0.06), forgetting(0.2, 0.2, 0.06)
     assert all(claim.holds for claim in permuted_mnist._claims(good, good))
     assert not any(claim.holds for claim in permuted_mnist._claims(bad, bad))
-    assert [claim.holds for claim in permuted_mnist._asked("", forgetting(0.03, 0.06, 0.03))] == [True, False]
-    assert [claim.holds for claim in permuted_mnist._asked("", good)] == [False, True]
+    assert [claim.holds for claim in permuted_mnist_wide.claims(forgetting(0.03, 0.06, 0.03))] == [True, False]
+    assert [claim.holds for claim in permuted_mnist_wide.claims(good)] == [False, True]
 
 
 def test_permuted_settings_are_chosen_by_accuracy_and_by_what_is_forgotten():
