@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,12 +33,6 @@ def seeded(make: Callable[[], nn.Module], seed: int) -> nn.Module:
 
 def sgd(rate: float, momentum: float = 0.0) -> Callable[[Any], torch.optim.Optimizer]:
     return lambda parameters: torch.optim.SGD(parameters, lr=rate, momentum=momentum)
-
-
-def projecting_gradients(guard: rm.deep.Guard) -> rm.deep.Guard:
-    """The guard, with protect(optimizer) projecting the gradients before every step too."""
-    guard.protect = partial(guard.protect, gradients=True)  # type: ignore[method-assign]
-    return guard
 
 
 def line(name: str, matrix: rm.ErrorMatrix, published: str = "", carried: bool = True) -> tuple[str, ...]:

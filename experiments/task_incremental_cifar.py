@@ -24,7 +24,6 @@ from experiments.networks import (
     checkpoints,
     curves,
     line,
-    projecting_gradients,
     seeded,
     set_aside,
     side_by_side,
@@ -120,9 +119,9 @@ def guard_of(way: Way, model: nn.Module) -> rm.deep.Guard | None:
         kinds = {name: type(module) for name, module in model.named_modules()}
         alphas = dict.fromkeys((name for name in kinds if kinds[name] is nn.Conv2d), way.setting)
         linear = dict.fromkeys((name for name in kinds if kinds[name] is nn.Linear), LINEAR_ALPHA)
-        return projecting_gradients(rm.deep.ScaledProjection(model, alphas | linear))
+        return rm.deep.ScaledProjection(model, alphas | linear)
     guards = {"GradientProjection": rm.deep.GradientProjection, "OWM": rm.deep.OWM}
-    return projecting_gradients(guards[way.name](model, way.setting)) if way.name in guards else None
+    return guards[way.name](model, way.setting) if way.name in guards else None
 
 
 def fitted(size: Size, folder: Path, kept: Path | None, way: Way) -> rm.ErrorMatrix:
@@ -185,11 +184,11 @@ def make(quick: bool, folder: Path) -> Card:
             "Training": f"the same for all rows, finetuning and joint too: Adam, rate {RATE:g} falling to zero over "
             f"{size.epochs} epochs a task (half a cosine, by epochs), batches of {BATCH}, each image mirrored with "
             "probability 1/2, weights and rows from seed 0; no epoch is chosen",
-            "Absorbed": f"{size.absorbed} images per task, not mirrored; protect(optimizer, gradients=True)",
+            "Absorbed": f"{size.absorbed} images per task, not mirrored",
             "ScaledProjection": "one alpha for the convolutions, as chosen, and "
             f"{LINEAR_ALPHA:g} for the linear layer of 1024 inputs",
             "How they were chosen": "energy, damping and alpha by the accuracy on a tenth of the training rows, kept "
-            "aside, that choose nothing else (last table); mirroring, the falling rate, gradients=True, the linear "
+            "aside, that choose nothing else (last table); mirroring, the falling rate, the linear "
             "layer's alpha and the range of the candidates after about 15 trials on these rows, which flatters them; "
             "the rest are round numbers. "
             "Nothing was chosen on test rows",
