@@ -158,14 +158,14 @@ def check_new_labels(labels: Array, known: Iterable[Any], drop: bool, where: str
     old = {str(label) for label in known}
     new = set(np.unique(labels).tolist()) - old
     truths = {label.lower(): label for label in sorted(old) if label.lower() in ("true", "false")}
-    written = {_shortest(label): label for label in sorted(old, reverse=True)}
+    written = {shortest(label): label for label in sorted(old, reverse=True)}
     for label in sorted(new):
         if label.lower() in ("true", "false") and truths.setdefault(label.lower(), label) != label:
             raise InputError(
                 f"expected truth values in {where} as they were written so far, {truths[label.lower()]!r}, got "
                 f"{label!r}; write them as before"
             )
-        other = written.setdefault(_shortest(label), label)
+        other = written.setdefault(shortest(label), label)
         if other != label:
             raise InputError(
                 f"expected one way to write a label in {where}, got {label!r} and {other!r}, which are one number; "
@@ -242,7 +242,7 @@ def _as_text(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
-def _shortest(label: str) -> str:
+def shortest(label: str) -> str:
     """1.0 and 1.50 as 1 and 1.5; 01 and 1 are two codes."""
     match = FRACTION.fullmatch(label)
     return label if match is None else match[1] or match[2]

@@ -12,6 +12,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import OneHotEncoder
 
 import remanence as rm
+from remanence.errors import InputError
 from remanence.store import read
 from remanence.store.jobs.columns import Columns, blocks_of
 from remanence.store.jobs.evaluate import evaluate_tables
@@ -175,3 +176,34 @@ def test_wide_mixed_tables_take_time_in_proportion_to_their_width(tmp_path):
 
     of_few = min(seconds(500) for _ in range(3))
     assert min(seconds(4000) for _ in range(2)) < 8 * 3 * max(of_few, 0.005)
+
+
+def test_a_category_of_numbers_is_written_in_one_way(tmp_path):
+    """1.0 in a CSV file is what a data frame with gaps makes of 1: neither another category nor an unknown one."""
+    for name, code in {"whole": "{}", "fraction": "{}.0"}.items():
+        rows = [f"{code.format(k % 3)},0{k % 2},{k * k % 7}\n" for k in range(12)]
+        (tmp_path / f"{name}.csv").write_text("shop,zip,y\n" + "".join(rows))
+    options = LearnOptions(targets=("y",), column_kinds={"shop": "category", "zip": "category"})
+    for first, other in (("whole", "fraction"), ("fraction", "whole")):
+        learn_tables(tmp_path / first, [tmp_path / f"{first}.csv"], options)
+        before = (tmp_path / first).read_bytes()
+        for job in (learn_tables, evaluate_tables):
+            with pytest.raises(InputError, match=r"'shop'.*one number"):
+                job(tmp_path / first, [tmp_path / f"{other}.csv"])
+        assert (tmp_path / first).read_bytes() == before
+    with pytest.raises(InputError, match="one number"):
+        merge_files([tmp_path / "whole", tmp_path / "fraction"], tmp_path / "both")
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_integers_beyond_float_are_the_same_in_every_format(tmp_path, gap):
+    values = [2**53 + 1, 2**53 + 3, 5, None if gap else 7] * 5
+    table = pd.DataFrame({"x": np.arange(20) % 7 / 8, "k": pd.array(values, "Int64")})
+    paths = [tmp_path / name for name in ("t.csv", "t.parquet", "t.jsonl")]
+    table.to_csv(paths[0], index=False)
+    table.to_parquet(paths[1])
+    table.to_json(paths[2], orient="records", lines=True)
+    for options in (LearnOptions("k"), LearnOptions(targets=("x",))):
+        model = tmp_path / f"m{options.label}"
+        assert learn_tables(model, paths, options, drop=True).total("learned") == (15 if gap else 20)
+    assert {2**53 + 1, 2**53 + 3} < set(rm.load(tmp_path / "mk").classes_.tolist())

@@ -138,8 +138,8 @@ class ArrowPiece(Piece):
 
 
 def scalars(column: Any) -> Array:
-    """A column of numbers as float64, (1, n); a missing one is NaN."""
-    return doubles(column if str(column.type) == "double" else column.cast("double"))[None]
+    """A column of numbers as float64, (1, n); a missing one is NaN, and large integers are rounded, as in CSV files."""
+    return doubles(column if str(column.type) == "double" else column.cast("double", safe=False))[None]
 
 
 def doubles(column: Any) -> Array:
@@ -218,7 +218,7 @@ def label_values(column: Any) -> Array:
         raise InputError(f"expected labels that are numbers or text, got {column.type}; use a column of single values")
     if types.is_integer(column.type) and not column.null_count:
         return np.array(whole_values(column, column.type.to_pandas_dtype()))
-    if types.is_integer(column.type) or types.is_floating(column.type):
+    if types.is_floating(column.type):
         return np.asarray(scalars(column)[0])
     if types.is_binary(column.type) or types.is_large_binary(column.type) or types.is_fixed_size_binary(column.type):
         column = column.cast("binary").cast("string")  # (text, as other libraries write it; else an error of Arrow)

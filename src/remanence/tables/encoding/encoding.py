@@ -7,7 +7,7 @@ By (G), growing changes no row that was encoded before, so that a memory of rows
 are counted, so that one whose last row is unlearned leaves no trace.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
+from remanence.labels import shortest
 from remanence.tables.arrow import is_present
 from remanence.tables.encoding.calendar import PARTS, calendar_parts
 from remanence.tables.encoding.cells import WORDS, Cells, coded
@@ -55,6 +56,7 @@ class ColumnEncoding:
         block = slice(self.place, self.place + self.width)
         if self.kind == "category":
             values, codes = coded(part, "")
+            self.check_written(values[:-1])
             known = dict(zip(self.values, self.places, strict=True))
             target = np.array([*(known.get(value, -1) for value in values[:-1]), -1])[codes]
             rows = np.flatnonzero(target >= 0)
@@ -65,6 +67,17 @@ class ColumnEncoding:
             X[:, block] = calendar_parts(part[:, 0])
         else:
             X[:, block] = np.where(there[:, None], part, 0.0)
+
+    def check_written(self, values: Iterable[str]) -> None:
+        """Raise an InputError for values of a category that are numbers, if others say them in another way."""
+        new = set(values).difference(self.values)
+        written = {shortest(value): value for value in self.values} if new else {}
+        for value in sorted(new):
+            if (other := written.setdefault(shortest(value), value)) != value:
+                raise InputError(
+                    f"expected one way to write a value of the category {self.name!r}, got {value!r:.40} and "
+                    f"{other!r:.40}, which are one number; write it as before"
+                )
 
     def counted(self, part: Any) -> tuple[dict[str, int], int]:
         """How many rows have each value of a category, and how many a missing entry."""
@@ -223,6 +236,7 @@ def _with_counts(column: ColumnEncoding, found: Mapping[str, int], gaps: int, wi
         column = replace(column, gap=place, gaps=column.gaps + gaps)
     if not found:
         return column, width
+    column.check_written(found)
     new = sorted(found.keys() - set(column.values))
     if len(column.values) + len(new) > MOST_VALUES:
         raise InputError(
