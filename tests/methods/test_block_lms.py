@@ -73,8 +73,10 @@ def test_normalized_steps_are_those_of_dense_transforms(kind):
         e = Y[i : i + taps, 0] - rows @ w
         Xf, Ef = F @ own, F @ np.concatenate([np.zeros(taps - 1), e, [0.0]])
         P = np.abs(Xf) ** 2 if P is None else SMOOTH * P + (1 - SMOOTH) * np.abs(Xf) ** 2
-        level = np.maximum(P, FLOOR * P.mean())
-        change = 0.3 * (F.conj() @ (Xf.conj() * Ef / level / taps * length))[:taps] / length
+        H = (F.conj().T @ np.diag(1 / np.maximum(P, FLOOR * P.mean())) @ F / length)[:taps, :taps]
+        g = (F.conj() @ (Xf.conj() * Ef))[:taps] / length
+        np.testing.assert_allclose(g, rows.conj().T @ e, atol=1e-12)
+        change = 0.3 * min(length / taps, np.vdot(e, e).real / np.vdot(g, H @ g).real) * (H @ g)
         w = w + (change if kind is complex else change.real)
     method = rm.BlockLMS(taps, 0.3)
     state = method.update(method.init(1, 1, dtype=kind), X, Y)
@@ -95,6 +97,55 @@ def test_coloured_signals_are_learned():
     W = method.weights(state)[:, 0]
     assert np.linalg.norm(W - h) < 1e-3 * np.linalg.norm(h)
     assert np.square(errors[-1000:]).mean() < 1e-6 * np.square(y).mean()
+
+
+def envelopes(n):
+    """Signals as loudspeakers play them: a word after silence, speech, and a purer tone every while."""
+    rng, t = np.random.default_rng(11), np.arange(n)
+    coloured = np.convolve(rng.standard_normal(n), 0.8 ** np.arange(50))[:n]
+    yield "onset", coloured * np.where(t < n // 2, 1e-3, 1.0)
+    yield "speech", coloured * 10 ** (1.5 * np.sin(t / 600)) / 30
+    yield "tones", np.cos(t * np.repeat(rng.uniform(0, 3, n // 400), 400))
+    yield "held", np.repeat(rng.standard_normal(n // 400), 400)
+
+
+@pytest.mark.parametrize("step", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("kind", ["onset", "speech", "tones", "held"])
+def test_signals_that_become_louder_or_purer_are_no_danger(kind, step):
+    """With noise, what is left of an echo is never much louder than the echo was."""
+    n, rng = 20_000, np.random.default_rng(12)
+    x = dict(envelopes(n))[kind]
+    echo = np.convolve(x, rng.standard_normal(64) * np.exp(-np.arange(64) / 10))[:n]
+    method = rm.BlockLMS(64, step)
+    errors = method.track(method.init(1, 1), x[:, None], (echo + 1e-3 * rng.standard_normal(n))[:, None])[1][:, 0]
+    left, heard = (np.square(e).reshape(-1, 200).mean(axis=1) for e in (errors, echo))
+    assert (left < 10 * (heard + 1e-6)).all()
+    assert left[-20:].mean() < 0.05 * heard[-20:].mean()
+
+
+@pytest.mark.parametrize("kind", [float, complex])
+def test_no_block_without_noise_leads_away_from_the_taps(kind):
+    """In the norm that (F4) of block_lms.py names, whatever the signal does from block to block."""
+    taps, length = 6, 12
+    rng = np.random.default_rng(13)
+    F = np.exp(-2j * np.pi * np.outer(np.arange(length), np.arange(length)) / length)
+    for step in (0.3, 1.0):
+        method = rm.BlockLMS(taps, step)
+        state, true = method.init(1, 1, dtype=kind), rng.standard_normal(taps).astype(kind)
+        x = rng.standard_normal(6000).astype(kind) * 10 ** np.repeat(rng.uniform(-3, 3, 300), 20)
+        x = np.where(np.arange(6000) // 60 % 2, x, x[::-1].cumsum())
+        y = np.convolve(x, true)[:6000]
+        for i in range(0, 6000, taps):
+            before, state = state, method.update(state, x[i : i + taps, None], y[i : i + taps, None])
+            P = state.power[:, 0]
+            P = P if kind is complex else np.append(P, P[-2:0:-1])
+            H = (F.conj().T @ np.diag(1 / np.maximum(P, FLOOR * P.mean())) @ F / length)[:taps, :taps]
+            far = [
+                np.vdot(v, np.linalg.solve(H, v)).real
+                for v in (method.weights(s)[:, 0] - true for s in (before, state))
+            ]
+            rounding = 1e-10 * np.linalg.cond(H) * P.max()  # of taps of size 1
+            assert far[1] <= far[0] * (1 + 1e-9) + rounding
 
 
 def test_predictions_follow_the_samples_that_were_learned():

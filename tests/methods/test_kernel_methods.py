@@ -1,5 +1,7 @@
 """Kernel RLS and kernel LMS against dense solutions of their problems, and on nearly dependent samples."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -85,6 +87,22 @@ def test_nearly_dependent_samples_do_not_break_it(tolerance):
     state = learned(method, rows[:1000], signal[4:1004, None])
     error = np.abs(method.predict(state, rows[1000:])[:, 0] - signal[1004:]).max()
     assert error < max(30 * np.sqrt(tolerance), 1e-3) and np.isfinite(method.weights(state)).all()
+
+
+def test_a_long_block_is_learned_in_the_memory_and_time_of_short_ones():
+    rows = rng.uniform(-3, 3, (40_000, 2))
+    targets, method = np.sin(rows[:, :1]), rm.KernelRLS(tolerance=1e-3)
+    tracemalloc.start()
+    state = learned(method, rows, targets)
+    errors = method.track(method.init(2, 1), rows, targets)[1]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.2 * rows.itemsize * len(rows) * len(method.points(state))  # of all kernels at once
+    parts = method.init(2, 1)
+    for i in range(0, len(rows), 1000):
+        parts, found = method.track(parts, rows[i : i + 1000], targets[i : i + 1000])
+        np.testing.assert_allclose(found, errors[i : i + 1000], atol=1e-9)
+    np.testing.assert_allclose(method.predict(parts, rows[:99]), method.predict(state, rows[:99]), atol=1e-9)
 
 
 def test_kernel_lms_quantises():

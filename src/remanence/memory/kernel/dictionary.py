@@ -19,7 +19,7 @@ from remanence.arrays import Array
 from remanence.memory.kernel.functions import kernel_matrix
 from remanence.memory.root import triangular_solver
 
-BLOCK = 256  # rows whose kernel matrix is formed at once
+BLOCK = 256  # rows that are best compared with each other at once
 NUGGET = 4096 * float(np.finfo(np.float64).eps)  # ν
 
 
@@ -42,13 +42,6 @@ class KernelDictionary:
         are not at hand any more, and the kernels of the rows of X (n, m'). A row that came before a sample joined has
         that map in its place, as if it had been learned alone.
         """
-        found, rows, change = self, np.zeros((0, len(self.points)), X.dtype), np.eye(len(self.points), dtype=X.dtype)
-        for i in range(0, len(X), BLOCK):
-            found, change_now, more = found._grown(kernel, width, tolerance, X[i : i + BLOCK])
-            rows, change = np.concatenate([rows @ change_now, more]), change @ change_now
-        return found, change, rows
-
-    def _grown(self, kernel: str, width: float, tolerance: float, X: Array) -> tuple["KernelDictionary", Array, Array]:
         m, n, r = len(self.points), len(X), len(self.points)
         rows = np.zeros((n, m + n), X.dtype)
         rows[:, :m] = kernel_matrix(kernel, width, X, self.points)

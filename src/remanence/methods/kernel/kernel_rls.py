@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike
 
 from remanence.arrays import Array, read_only
 from remanence.errors import InputError
-from remanence.memory.kernel.dictionary import KernelDictionary, no_points
+from remanence.memory.kernel.dictionary import BLOCK, KernelDictionary, no_points
 from remanence.memory.kernel.functions import KERNELS, kernel_matrix
 from remanence.memory.kernel.return_to_prior import joint, marginal, returned
 from remanence.memory.root import Root, empty, sums_of_squares, take_outputs
@@ -127,8 +127,10 @@ class KernelRLS(Method[KernelRLSState]):
         X, Y = check_block(X, Y, state.start)
         if self._bounded():
             return self._track_bounded(state, X, Y)[0]
-        dictionary, data, rows = self._grown(state.dictionary, state.data, X)
-        data = data.folded(rows, Y - X @ state.start)
+        dictionary, data, Z = state.dictionary, state.data, Y - X @ state.start
+        for i in range(0, len(X), BLOCK):
+            dictionary, data, rows = self._grown(dictionary, data, X[i : i + BLOCK])
+            data = data.folded(rows, Z[i : i + BLOCK])
         check_result(data.factor, data.target)
         return KernelRLSState(dictionary, data, state.start, state.count + len(X))
 
@@ -137,15 +139,16 @@ class KernelRLS(Method[KernelRLSState]):
         X, Y = check_block(X, Y, state.start)
         if self._bounded():
             return self._track_bounded(state, X, Y)
-        dictionary, data, rows = self._grown(state.dictionary, state.data, X)
-        Z = Y - X @ state.start
-        new = KernelRLSState(dictionary, data.folded(rows, Z), state.start, state.count + len(X))
-        tracker, size = Tracker(joint(data, dictionary.factor, self.ridge), 1.0), rows_per_call(data.target, 1.0)
-        errors = np.concatenate(
-            [tracker.fold(rows[i : i + size], Z[i : i + size], 1.0) for i in range(0, len(X), size)]
-        )
-        check_result(errors, new.data.factor, new.data.target)
-        return new, errors
+        dictionary, data, Z, errors = state.dictionary, state.data, Y - X @ state.start, np.empty_like(Y)
+        for i in range(0, len(X), BLOCK):
+            dictionary, data, rows = self._grown(dictionary, data, X[i : i + BLOCK])
+            tracker, size = Tracker(joint(data, dictionary.factor, self.ridge), 1.0), rows_per_call(data.target, 1.0)
+            for j in range(i, i + len(rows), size):
+                part = slice(j, min(j + size, i + len(rows)))
+                errors[part] = tracker.fold(rows[part.start - i : part.stop - i], Z[part], 1.0)
+            data = data.folded(rows, Z[i : i + BLOCK])
+        check_result(errors, data.factor, data.target)
+        return KernelRLSState(dictionary, data, state.start, state.count + len(X)), errors
 
     def _grown(self, dictionary: KernelDictionary, data: Root, X: Array) -> tuple[KernelDictionary, Root, Array]:
         """The dictionary with what is new in the rows, the root over all of it, and the kernels of the rows."""

@@ -3,8 +3,12 @@
     y_t = Σₖ Wₖᵀ x_{t−k},  k = 0 … n−1;      within a block of b samples W stays as it is                          (F1)
     Wₖ ← Wₖ + γ Σ_t x̄_{t−k} e_tᵀ             over the block, all k at once                                        (F2)
     (F1), (F2) as circular convolution and correlation of n + b samples (overlap-save), by FFT                     (F3)
-    normalized: bin f of the transform of (F2), of length l, is divided by max(b, n) d Pf / l,
-                Pf ← δPf + (1−δ)|Xf|², before it is cut to n taps                                                 (F4)
+    normalized: W ← W + γ min(l / (max(b, n) d), ‖e‖² / gᵀHg) Hg,  g the sum in (F2), H: every bin over its power,
+                Pf ← δPf + (1−δ)|Xf|², in a transform of length l, then cut to n taps                             (F4)
+
+The first bound in (F4) is the mean of the second one in signals that stay as they are. The second one holds when they
+become louder or purer faster than P follows: for γ ≤ 1 no block without noise leads away from the taps that made it, as
+(W − W*)ᵀH⁻¹(W − W*) changes by −2μ‖e‖² + μ²gᵀHg for a step μ.
 
 A sample costs O(log n) operations instead of O(n). Errors are those of each sample before its block is learned. Signals
 may be complex; x̄ in (F2) is the conjugate, which correlation by transforms takes anyway.
@@ -135,13 +139,18 @@ class BlockLMS(Method[BlockLMSState]):
         """The taps after a block (F2)."""
         forward, backward, length = _transforms(len(signal) + 1, W.dtype)
         Xf, Ef = forward(signal, length, axis=0), forward(_late(errors, self.taps, length), axis=0)
+        change = backward(np.conj(Xf)[:, :, None] * Ef[:, None], length, axis=0)[: self.taps]
+        step: Any = self.step
         if self.normalized:
             own = np.abs(Xf).astype(np.float64) ** 2
-            power = SMOOTH * power + (1 - SMOOTH) * own if len(power) else own  # (F4)
+            power = SMOOTH * power + (1 - SMOOTH) * own if len(power) else own
             level = np.maximum(power, max(FLOOR * float(power.mean()), float(np.finfo(np.float32).tiny)))
-            Xf = Xf / (level * (max(len(errors), self.taps) * power.shape[1] / length)).astype(W.real.dtype)
-        change = backward(np.conj(Xf)[:, :, None] * Ef[:, None], length, axis=0)[: self.taps]
-        return (W + W.dtype.type(self.step) * change).astype(W.dtype), power
+            gradient, bins = change, forward(change, length, axis=0) / level[:, :, None].astype(W.real.dtype)
+            change = backward(bins, length, axis=0)[: self.taps]
+            along, size = _products(gradient, change), _products(errors[:, None], errors[:, None])
+            usual = length / (max(len(errors), self.taps) * power.shape[1])
+            step = self.step * np.minimum(usual, size / np.where(along > 0, along, np.inf))  # (F4)
+        return (W + step * change).astype(W.dtype), power
 
     @quiet
     def predict(self, state: BlockLMSState, X: Any) -> Array:
@@ -191,6 +200,11 @@ def _late(errors: Array, taps: int, length: int) -> Array:
     placed = np.zeros((length, errors.shape[1]), errors.dtype)
     placed[taps - 1 : taps - 1 + len(errors)] = errors
     return placed
+
+
+def _products(A: Array, B: Array) -> Array:
+    """(c,) The real inner product of A and B (n, d, c) for every output."""
+    return np.asarray(np.einsum("ndc,ndc->c", A.conj(), B, dtype=np.result_type(A, np.float64)).real)
 
 
 def _filtered(W: Array, signal: Array) -> Array:
