@@ -32,35 +32,47 @@ def monomials(X: Array, y: Array, degree: int) -> Array:
     return np.stack(columns, axis=1)
 
 
-def factors(coefficients: Array, features: int, degree: int) -> Array:
-    """(n, d) The models θᵢ of the polynomial with these coefficients c (M − 1,), in the order of their predictions."""
+def factors(coefficients: Array, spread: Array, projector: Array, degree: int) -> Array:
+    """(n, d) The models θᵢ of the polynomial with these coefficients c (M − 1,), in an order that is theirs alone.
+
+    x are combinations of the columns of `spread` (d, r), for which alone p is known, and models are projected onto them.
+    """
     if degree == 1:
-        return coefficients[None]
-    powers, p = exponents(features, degree), np.append(-coefficients, 1.0)
-    lines = np.random.default_rng(0).standard_normal((LINES, features))
-    gap, best, roots = -1.0, lines[0], np.zeros(degree)
-    for x in lines:
-        polynomial = _along_y(p, powers, x)
-        check_result(polynomial)
-        found = np.sort(np.roots(polynomial).real)
-        apart = float(np.min(np.diff(found))) / (float(np.abs(found).max()) or 1.0)
-        if len(found) == degree and apart > gap:
-            gap, best, roots = apart, x, found
-    return np.array([_model_at(p, powers, best, y) for y in roots])
+        return (projector @ coefficients)[None]
+    p, powers = np.append(-coefficients, 1.0), exponents(len(spread), degree)
+    rng = np.random.default_rng(0)
+    lines, anywhere = rng.standard_normal((LINES, spread.shape[1])) @ spread.T, rng.standard_normal(len(spread))
+    values = np.prod(_powers(lines, degree)[powers[:, :-1], :, np.arange(len(spread))], axis=1)  # (M, LINES)
+    begins = np.searchsorted(powers[:, -1], np.arange(degree + 1))  # (of each power of y; they only rise)
+    along_y = np.add.reduceat(p[:, None] * values, begins).T  # (LINES, n + 1) of p(x, ·), the lowest power first
+    check_result(along_y)
+    roots = np.sort(_roots(along_y).real, axis=1)
+    sizes = np.abs(roots).max(axis=1)
+    apart = np.diff(roots, axis=1).min(axis=1) / np.where(sizes > 0, sizes, 1.0)
+    best = int(np.argmax(apart))
+    models = np.array([projector @ _model_at(p, powers, np.append(lines[best], y)) for y in roots[best]])
+    return models[np.argsort(models @ anywhere)]
 
 
-def _along_y(p: Array, powers: Array, x: Array) -> Array:
-    """The coefficients of p(x, ·) in y, the highest power first."""
-    degree = int(powers[0].sum())
-    values = p * np.prod(x ** powers[:, :-1], axis=1)
-    return np.array([values[powers[:, -1] == k].sum() for k in range(degree, -1, -1)])
+def _powers(points: Array, degree: int) -> Array:
+    """(degree + 1, k, d) The powers of points (k, d)."""
+    return np.asarray(points ** np.arange(degree + 1)[:, None, None])
 
 
-def _model_at(p: Array, powers: Array, x: Array, y: float) -> Array:
-    """θ from the gradient at one point (H3)."""
-    point, slopes = np.append(x, y), np.empty(len(x) + 1)
-    for j in range(len(point)):
-        lowered = powers.copy()
-        lowered[:, j] = np.maximum(lowered[:, j] - 1, 0)
-        slopes[j] = (p * powers[:, j]) @ np.prod(point**lowered, axis=1)
+def _roots(polynomials: Array) -> Array:
+    """(k, n) The roots of monic polynomials (k, n + 1), the lowest power first: eigenvalues of their companions."""
+    count, degree = polynomials.shape[0], polynomials.shape[1] - 1
+    companions = np.zeros((count, degree, degree))
+    companions[:, 0] = -polynomials[:, -2::-1]
+    companions[:, np.arange(1, degree), np.arange(degree - 1)] = 1.0
+    return np.asarray(np.linalg.eigvals(companions))
+
+
+def _model_at(p: Array, powers: Array, point: Array) -> Array:
+    """θ from the gradient at one point (x, y) (H3)."""
+    table, along = _powers(point[None], int(powers.max()))[:, 0], np.arange(len(point))
+    terms, ones = table[powers, along], np.ones((len(powers), 1))
+    before = np.cumprod(np.concatenate([ones, terms[:, :-1]], axis=1), axis=1)
+    after = np.cumprod(np.concatenate([ones, terms[:, :0:-1]], axis=1), axis=1)[:, ::-1]
+    slopes = p @ (before * powers * table[np.maximum(powers - 1, 0), along] * after)
     return np.asarray(-slopes[:-1] / slopes[-1])

@@ -21,6 +21,7 @@ from remanence.arrays import Array, read_only
 from remanence.errors import InputError
 from remanence.memory.root import Root, empty, take_outputs
 from remanence.methods.hybrid.monomials import exponents, factors, monomials
+from remanence.methods.hybrid.solutions import directions, solution
 from remanence.methods.protocol import Method
 from remanence.validation import check_block, check_count, check_memory, check_number, check_result, check_start, quiet
 
@@ -49,8 +50,8 @@ class Switching(Method[SwitchingState]):
     forget : float, default=1.0
         β: below 1 old samples fade, so that models may drift.
     tolerance : float, default=0.02
-        As many models are used as bring the smallest singular value of the monomials, with columns of length 1, below
-        this: about the size of the noise beside the targets.
+        As many models are used as bring the last of `singular_values` below this: about the size of the noise beside
+        the targets.
 
     Examples
     --------
@@ -164,6 +165,7 @@ class Switching(Method[SwitchingState]):
         """
         X, Y = check_block(X, Y, state.start)
         models, y, last = self.models(state, output).copy(), Y[:, output], None
+        least = directions(state.roots[output * self.modes], len(models))[0].shape[1]
         for _ in range(check_count(rounds, "rounds")):
             mode = np.argmin(np.abs(y[:, None] - X @ models.T), axis=1)
             if last is not None and np.array_equal(mode, last):
@@ -172,15 +174,15 @@ class Switching(Method[SwitchingState]):
             for k in range(len(models)):
                 own = mode == k
                 solution, _, rank, _ = np.linalg.lstsq(X[own], y[own], rcond=None)
-                if rank == X.shape[1]:
+                if rank >= least:
                     models[k] = solution
         check_result(models)
         return np.asarray(models)
 
     def singular_values(self, state: SwitchingState, output: int = 0) -> tuple[float, ...]:
-        """The smallest singular value of the monomials of each degree, in columns of length 1: near 0 where it fits."""
+        """For each degree the smallest singular value of its monomials, those but yⁿ orthonormal: near 0 where it fits."""
         self._check_output(state, output)
-        return tuple(_smallest(root) for j, _, root in self._each(state) if j == output)
+        return tuple(solution(root)[1] for j, _, root in self._each(state) if j == output)
 
     def merge(self, a: SwitchingState, b: SwitchingState) -> SwitchingState:
         """The state that saw the samples of both; the latest is that of b."""
@@ -227,9 +229,11 @@ class Switching(Method[SwitchingState]):
     def _models(self, state: SwitchingState, output: int) -> Array:
         """The models of what `start` does not explain (S3)."""
         own = state.roots[output * self.modes : (output + 1) * self.modes]
-        fits = [n for n, root in zip(self._degrees(), own, strict=True) if _smallest(root) <= self.tolerance]
-        degree = fits[0] if fits else self.modes
-        found = factors(_coefficients(own[degree - 1]), len(state.start), degree)
+        for degree, root in zip(self._degrees(), own, strict=True):
+            coefficients, size = solution(root)
+            if size <= self.tolerance:
+                break
+        found = factors(coefficients, *directions(own[0], degree), degree)
         check_result(found)
         return found
 
@@ -246,26 +250,3 @@ def _without_y(features: int, root: Root, degree: int) -> Root:
     factor = np.zeros_like(root.factor, order="F")
     factor[:pure, :pure] = root.factor[:pure, :pure]
     return Root(factor, np.zeros_like(root.target, order="F"), np.zeros(1))
-
-
-def _scaled(root: Root) -> tuple[Array, Array]:
-    """All columns of the rows, that of yⁿ last, at length 1, and their lengths; columns of zeros stay."""
-    m = len(root.factor)
-    whole = np.zeros((m + 1, m + 1))
-    whole[:m, :m], whole[:m, m:], whole[m, m] = root.factor, root.target, np.sqrt(root.rest[0])
-    lengths = np.linalg.norm(whole, axis=0)
-    lengths[lengths == 0] = 1
-    whole /= lengths
-    check_result(whole)
-    return whole, lengths
-
-
-def _smallest(root: Root) -> float:
-    return float(np.linalg.svd(_scaled(root)[0], compute_uv=False)[-1])
-
-
-def _coefficients(root: Root) -> Array:
-    """c of (S2), the smallest ones where the samples do not determine them."""
-    whole, lengths = _scaled(root)
-    found = np.linalg.lstsq(whole[:, :-1], whole[:, -1], rcond=1e-11)[0]
-    return np.asarray(found * lengths[-1] / lengths[:-1])
