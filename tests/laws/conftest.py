@@ -151,8 +151,6 @@ CASES = [
         float64_only=True,
     ),
     Case("kernel-lms", rm.KernelLMS(width=2.0)),
-    Case("switching", rm.Switching(), consistent=True, float64_only=True),
-    Case("switching-0.9", rm.Switching(2, 0.9), consistent=True, float64_only=True),
     Case("window-rls", rm.WindowRLS(7, 0.3)),
     Case("block-lms", rm.BlockLMS(3, 0.1, 4)),
     # Outputs share a few atoms and take free ones in turn; μ‖s‖₁ does not scale with the targets as squares do.
