@@ -38,7 +38,7 @@ def test_two_models_are_found_to_rounding_where_rls_finds_their_average():
 @pytest.mark.parametrize("near", [0.0, 1e-9, 1e-6, 1e-3])
 def test_inputs_that_nearly_depend_on_each_other_do_not_hide_a_model(near):
     """Neighbouring samples of a signal are nearly equal: the smallest singular value of the rows says nothing of y."""
-    X, Y, mode = stream(n=600)
+    X, Y, _ = stream(n=600)
     X = np.column_stack([X, X[:, 0] + near * rng.standard_normal(600)])
     method = rm.Switching(modes=3)
     state = learned(method, X, Y)

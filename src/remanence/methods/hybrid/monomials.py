@@ -35,7 +35,7 @@ def monomials(X: Array, y: Array, degree: int) -> Array:
 def factors(coefficients: Array, spread: Array, projector: Array, degree: int) -> Array:
     """(n, d) The models θᵢ of the polynomial with these coefficients c (M − 1,), in an order that is theirs alone.
 
-    x are combinations of the columns of `spread` (d, r), for which alone p is known, and models are projected onto them.
+    x are combinations of the columns of `spread` (d, r), for which alone p is known; models are projected onto them.
     """
     if degree == 1:
         return (projector @ coefficients)[None]

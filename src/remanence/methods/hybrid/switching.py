@@ -180,7 +180,7 @@ class Switching(Method[SwitchingState]):
         return np.asarray(models)
 
     def singular_values(self, state: SwitchingState, output: int = 0) -> tuple[float, ...]:
-        """For each degree the smallest singular value of its monomials, those but yⁿ orthonormal: near 0 where it fits."""
+        """The smallest singular value for each degree, all monomials but yⁿ orthonormal: near 0 where it fits."""
         self._check_output(state, output)
         return tuple(solution(root)[1] for j, _, root in self._each(state) if j == output)
 
@@ -229,10 +229,10 @@ class Switching(Method[SwitchingState]):
     def _models(self, state: SwitchingState, output: int) -> Array:
         """The models of what `start` does not explain (S3)."""
         own = state.roots[output * self.modes : (output + 1) * self.modes]
-        for degree, root in zip(self._degrees(), own, strict=True):
-            coefficients, size = solution(root)
-            if size <= self.tolerance:
-                break
+        solutions = map(solution, own)  # (each is computed when the ones before do not fit)
+        degree, coefficients = next(
+            (n, c) for n, (c, size) in enumerate(solutions, 1) if size <= self.tolerance or n == self.modes
+        )
         found = factors(coefficients, *directions(own[0], degree), degree)
         check_result(found)
         return found
