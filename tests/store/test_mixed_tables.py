@@ -207,3 +207,13 @@ def test_integers_beyond_float_are_the_same_in_every_format(tmp_path, gap):
         model = tmp_path / f"m{options.label}"
         assert learn_tables(model, paths, options, drop=True).total("learned") == (15 if gap else 20)
     assert {2**53 + 1, 2**53 + 3} < set(rm.load(tmp_path / "mk").classes_.tolist())
+
+
+def test_categories_of_nearly_as_many_values_as_rows_are_told(tmp_path):
+    days = [f"{k % 40 % 28 + 1:02}.{k % 40 // 28 + 1:02}.2024" for k in range(60)]
+    rows = [f"{day},{'ABC'[k % 3]},{k}\n" for k, day in enumerate(days)]
+    (tmp_path / "t.csv").write_text("sold,shop,y\n" + "".join(rows))
+    (told,) = learn_tables(tmp_path / "m", [tmp_path / "t.csv"], LearnOptions(targets=("y",))).warnings
+    assert "'sold'" in told and "40 values in 60 rows" in told
+    options = LearnOptions(targets=("y",), column_kinds={"sold": "category"})
+    assert not learn_tables(tmp_path / "n", [tmp_path / "t.csv"], options).warnings

@@ -157,7 +157,8 @@ class LearnJob:
         kinds = {name: guess.kinds.get(name, "number") for name in found.features}
         left = tuple(name for name, kind in kinds.items() if kind == "ignored")
         self.report.warnings += [
-            f"the column {name!r} of {table.path.name} is left out: {reason}" for name, reason in guess.reasons.items()
+            f"the column {name!r} of {table.path.name} is {'left out' if name in left else 'a category'}: {reason}"
+            for name, reason in guess.reasons.items()
         ]
         kinds = {name: kind for name, kind in kinds.items() if kind != "ignored"}
         if not kinds:

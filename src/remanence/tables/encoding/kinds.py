@@ -34,7 +34,7 @@ class Guess:
     """What columns are, and why some are left out."""
 
     kinds: dict[str, str] = field(default_factory=dict)
-    reasons: dict[str, str] = field(default_factory=dict)  # of columns that are ignored
+    reasons: dict[str, str] = field(default_factory=dict)  # of columns that are ignored, and doubts about others
     widths: dict[str, int] = field(default_factory=dict)  # of embeddings
 
 
@@ -131,6 +131,8 @@ def _guess_text(name: str, column: Any) -> tuple[str, str]:
         return "text", ""
     if cells >= MANY and len(counts) == cells:
         return "ignored", "its text is different in every row"
+    if cells >= MANY and 2 * len(counts) > cells:
+        return "category", f"{len(counts):,} values in {cells:,} rows, each a column; is it text, or to be ignored?"
     return "category", ""
 
 
