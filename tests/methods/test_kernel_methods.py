@@ -64,6 +64,56 @@ def test_a_budget_keeps_the_marginal_of_the_process():
     np.testing.assert_allclose(tight.variance(cut, kept), free.variance(full, kept), atol=1e-8)
 
 
+class DenseTracker:
+    """The tracker of Van Vaerenbergh et al. in moments: mean and covariance of the function at the dictionary."""
+
+    def __init__(self, method):
+        self.method, self.points, self.mean, self.cov = method, np.zeros((0, 2)), np.zeros((0, 2)), np.zeros((0, 0))
+
+    def kernels(self, A):
+        return dense(A, self.points, self.method.width)
+
+    def predict(self, at):
+        return self.kernels(at) @ np.linalg.solve(self.kernels(self.points), self.mean)
+
+    def learn(self, x, y):
+        """The error before, then: x joins if it is new, the prior comes nearer, y is learned, a sample is dropped."""
+        error, q, left = y - 0.0, np.zeros(0), 1.0
+        if len(self.points):
+            q = np.linalg.solve(self.kernels(self.points), self.kernels(x[None])[0])
+            error, left = y - q @ self.mean, 1 - q @ self.kernels(x[None])[0]
+        if left > self.method.tolerance:
+            across = self.cov @ q
+            self.cov = np.block([[self.cov, across[:, None]], [across[None], np.array([[q @ across + left]])]])
+            self.points, self.mean = np.vstack([self.points, x]), np.vstack([self.mean, q @ self.mean])
+            q = np.eye(len(self.points))[-1]
+        beta = self.method.forget
+        self.cov = beta * self.cov + (1 - beta) * self.kernels(self.points)
+        self.mean = np.sqrt(beta) * self.mean
+        gain = self.cov @ q / (q @ self.cov @ q + self.method.ridge)
+        self.mean = self.mean + np.outer(gain, y - q @ self.mean)
+        self.cov = self.cov - np.outer(gain, q @ self.cov)
+        if len(self.points) > self.method.budget:
+            inverse = np.linalg.inv(self.kernels(self.points))
+            least = np.argmin(np.square(inverse @ self.mean).sum(axis=1) / np.diag(inverse))
+            kept = np.delete(np.arange(len(self.points)), least)
+            self.points, self.mean, self.cov = self.points[kept], self.mean[kept], self.cov[np.ix_(kept, kept)]
+        return error
+
+
+@pytest.mark.parametrize(("budget", "forget"), [(1, 0.9), (8, 1.0), (8, 0.97), (8, 0.5), (100, 0.97)])
+def test_the_tracker_that_prunes_is_the_one_in_means_and_covariances(budget, forget):
+    method = rm.KernelRLS(width=1.0, tolerance=1e-3, budget=budget, forget=forget, ridge=0.1)
+    slow, at = DenseTracker(method), rng.uniform(-4, 4, (30, 2))
+    state, errors = method.track(method.init(2, 2), X, Y)
+    np.testing.assert_allclose(errors, [slow.learn(x, y) for x, y in zip(X, Y, strict=True)], atol=1e-8)
+    np.testing.assert_array_equal(method.points(state), slow.points)
+    np.testing.assert_allclose(method.predict(state, at), slow.predict(at), atol=1e-8)
+    q = np.linalg.solve(slow.kernels(slow.points), slow.kernels(at).T)
+    variances = 1.1 + np.einsum("ij,ik,kj->j", q, slow.cov - slow.kernels(slow.points), q)
+    np.testing.assert_allclose(method.variance(state, at)[:, 0], variances, atol=1e-8)
+
+
 def test_the_tracker_follows_a_change_that_least_squares_averages():
     t = np.arange(600)
     inputs = rng.uniform(-2, 2, (600, 1))
