@@ -143,6 +143,23 @@ def test_rows_of_an_old_task_equal_a_refit_from_the_stored_statistics():
     np.testing.assert_allclose(back.tasks[2].factor.T @ back.tasks[2].factor, stream[2][0].T @ stream[2][0], atol=1e-9)
 
 
+def test_old_tasks_are_taken_out_of_the_root_and_put_in_anew_hundreds_of_times():
+    """Only their own rows are touched, which `lost` tells of; the atoms are those of all tasks' roots all the same."""
+    method, stream, rng = rm.TaskDictionary(3, sparsity=0.05), tasks(8), np.random.default_rng(1)
+    state = learned(method, stream)
+    for _ in range(300):
+        t = int(rng.integers(8))
+        W = method.weights(state, t)
+        X = rng.standard_normal((3, 6)) * 10 ** rng.uniform(-2, 1)
+        state = method.update(state, X, X @ W + 0.1 * rng.standard_normal((3, 1)), task=t)
+    assert state.whole.lost is not None
+    rows = np.concatenate([np.kron(s[:, 0], r.factor) for r, s in zip(state.tasks, state.codes, strict=True)])
+    targets = np.concatenate([r.target[:, 0] for r in state.tasks])
+    A = np.vstack([rows, np.sqrt(0.1) * np.eye(18)])
+    atoms = np.linalg.lstsq(A, np.append(targets, np.zeros(18)), rcond=None)[0].reshape(3, 6).T
+    np.testing.assert_allclose(state.atoms, atoms, atol=1e-9 * np.abs(atoms).max())
+
+
 @pytest.mark.parametrize("c", [1, 2])
 def test_learning_the_same_tasks_again_gives_the_same_bits_and_leaves_old_states_alone(c):
     method, stream = rm.TaskDictionary(3), tasks(6, c=c)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from remanence.arrays import Array, read_only
-from remanence.errors import InputError
+from remanence.errors import InputError, NumericalError
 from remanence.memory import root as roots
 from remanence.memory.products import scores_of
 from remanence.memory.root import Root, take_outputs
@@ -35,7 +35,7 @@ from remanence.validation import (
     quiet,
 )
 
-DIGITS = 1e-10  # of a column may be lost to taking tasks out; then the root is folded anew from the tasks
+DIGITS = 1e-10  # of the atoms may be lost to taking tasks out; then the root is folded anew from the tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class TaskDictionary(Method[TaskDictionaryState]):
         tasks, codes = list(state.tasks), state.codes.copy()
         tasks[number], codes[number] = roots.empty(*state.start.shape), 0.0
         left = replace(state, tasks=tuple(tasks), codes=codes)
-        return self._solved(replace(left, whole=_taken_out(state, number, left)))
+        return self._solved(replace(left, whole=_taken_out(state, number, left, self.ridge)))
 
     @quiet
     def remove(self, state: TaskDictionaryState, X: Any, Y: Any, task: int) -> TaskDictionaryState:
@@ -279,13 +279,15 @@ def _folded(state: TaskDictionaryState) -> Root:
     return whole
 
 
-def _taken_out(state: TaskDictionaryState, number: int, left: TaskDictionaryState) -> Root:
+def _taken_out(state: TaskDictionaryState, number: int, left: TaskDictionaryState, ridge: float) -> Root:
     """The root without the rows of one task; folded anew from `left` where too many digits would be lost."""
     X, Y = _rows(state.tasks[number], state.codes[number])
+    m = len(state.whole.factor)
     try:
         found = roots.removed(state.whole, X, Y)
-    except InputError:  # rounding: they were learned
+        sizes = found.with_prior(ridge, np.zeros((m, 1))).inverse_diagonal()
+    except (InputError, NumericalError):  # (rounding: they were learned)
         return _folded(left)
-    lost = np.zeros(1) if found.lost is None else found.lost
-    exact = (lost <= DIGITS * np.sqrt(found.energies())).all()
+    lost = np.zeros(1) if found.lost is None else found.lost**2
+    exact = (lost[:m] * sizes <= DIGITS).all() and lost[-1] <= DIGITS * found.energies()[-1]
     return found if exact else _folded(left)
