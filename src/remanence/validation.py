@@ -4,6 +4,7 @@ An error says what was expected, what was passed and what to try, and it is rais
 """
 
 import os
+import sys
 from typing import Any
 
 import numpy as np
@@ -141,13 +142,14 @@ def check_number(
     """A setting that must be a real number above `low` (or equal, if `closed`) and below `high`."""
     good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if good:
-        good = bool(abs(value) <= np.finfo(float).max and (value > low or (closed and value == low)) and value < high)
+        number = int(value) if isinstance(value, (int, np.integer)) else float(value)  # (NumPy's do not compare beyond)
+        good = abs(number) <= sys.float_info.max and (number > low or (closed and number == low)) and number < high
     if not good:
         lower = "at least" if closed else "above"
         within = "at most" if float(f"{high:g}") < high else "below"  # just above a round number: that is allowed
         upper = f" and {within} {high:g}" if np.isfinite(high) else ""
         raise InputError(
-            f"expected {name} to be a number {lower} {low:g}{upper}, got {value!r}{'; ' + hint if hint else ''}"
+            f"expected {name} to be a number {lower} {low:g}{upper}, got {_shown(value)}{'; ' + hint if hint else ''}"
         )
     return float(value)
 
@@ -156,9 +158,17 @@ def check_count(value: Any, name: str, low: int = 1, hint: str = "") -> int:
     """A setting that must be an integer of at least `low`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
         raise InputError(
-            f"expected {name} to be an integer of at least {low}, got {value!r}{'; ' + hint if hint else ''}"
+            f"expected {name} to be an integer of at least {low}, got {_shown(value)}{'; ' + hint if hint else ''}"
         )
     return int(value)
+
+
+def _shown(value: Any) -> str:
+    """A value in an error, shortened; an integer of more than 4300 digits has no text at all."""
+    try:
+        return f"{value!r:.60}"
+    except ValueError:
+        return f"{type(value).__name__} of too many digits"
 
 
 def check_word(value: Any, name: str, known: tuple[str, ...]) -> str:

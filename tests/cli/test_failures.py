@@ -117,12 +117,13 @@ def test_a_reader_that_leaves_ends_the_command_quietly_and_without_a_verdict(cal
     assert code == 2 and err == ""  # 1 would say that a check has failed
 
 
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])  # (Python's choice in most locales, and in C)
 @pytest.mark.parametrize("arguments", [*COMMANDS, ["evaluate", "m.safetensors", "data.csv"]], ids=" ".join)
-def test_an_ascii_terminal_gets_signs_it_has(call, data, monkeypatch, arguments):
+def test_an_ascii_terminal_gets_signs_it_has(call, data, monkeypatch, arguments, errors):
     data.write_text(data.read_text().replace("y", "ÿ√"), encoding="utf-8")
     call("learn", "m.safetensors", data, "--label", "k")
     written = io.BytesIO()
-    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding="ascii"))
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding="ascii", errors=errors))
     code, _, err = call(*arguments)
     out = written.getvalue()
     assert code == 0 and err == "" and out
@@ -130,6 +131,14 @@ def test_an_ascii_terminal_gets_signs_it_has(call, data, monkeypatch, arguments)
         assert out.isascii()
     if arguments == COMMANDS[0]:
         assert b"+ " in out and b"x (2), \\u00ff\\u221a (2)" in out
+
+
+@pytest.mark.parametrize("option", ["--ridge", "--forget", "--set=ridge", "--set=floor"])
+def test_numbers_of_hundreds_of_digits_are_refused_in_words(call, data, option):
+    value = "9" * 400
+    given = [f"{option}={value}"] if "=" in option else [option, value]
+    code, _, err = call("learn", "m.safetensors", data, "--label", "k", *given)
+    assert code == 2 and err.startswith("Error: expected") and "defect" not in err and len(err) < 300
 
 
 def test_names_of_files_that_are_no_text_can_be_printed(monkeypatch):

@@ -93,3 +93,12 @@ def test_a_buffer_of_any_size_takes_no_more_memory_than_there_are_rows():
     large, fitting = rm.APA(buffer=10_000), rm.APA(buffer=3)
     W, V = (m.weights(m.update(m.init(8, 1), X, Y)) for m in (large, fitting))
     np.testing.assert_array_equal(W, V)
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), 10**5000], ids=["large", "negative", "unwritable"])
+def test_settings_beyond_all_numbers_are_refused_in_words(value):
+    """NumPy compares no integer of that size, and Python writes none of 5000 digits."""
+    for make in (rm.RLS, rm.LMS, lambda x: rm.RLS(forget=x), lambda x: rm.ORFit(rank=-abs(x))):
+        with pytest.raises(rm.InputError):
+            make(value)
+    assert rm.RLS(forget=10**30).forget == 1e30

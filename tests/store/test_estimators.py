@@ -1,5 +1,6 @@
 """Estimators through a file: every bit, every label, every setting; and going on as if nothing had happened."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +14,10 @@ from sklearn.preprocessing import StandardScaler
 
 import remanence as rm
 from remanence.store.format.safetensors_file import parse
+from remanence.store.jobs.inspect import inspect_file
 
 from .conftest import content_of, through_a_file
+from .every_learner import PLAIN
 
 METHODS = {
     "default": None,
@@ -275,3 +278,23 @@ def test_attributes_of_ones_own_are_refused_rather_than_lost(small):
     small.mood_ = "good"
     with pytest.raises(rm.InputError, match="mood_"):
         content_of(small)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_every_protocol_of_pickle_gives_the_learner_back(name):
+    """Not only the newest: skops, the default of MLflow, takes objects apart as the first protocols do."""
+    learner = PLAIN[name]()
+    copies = [pickle.loads(pickle.dumps(learner, protocol)) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
+    assert len({content_of(copy) for copy in copies}) == 1
+
+
+def test_the_ridge_that_is_shown_is_the_one_in_force(tmp_path):
+    """A ridge below what rounding leaves of it is replaced by the smallest that can be told from none."""
+    X = np.random.default_rng(0).standard_normal((60, 3)) * [1e-7, 1.0, 1e7]
+    model = rm.ContinualRegressor(rm.RLS(ridge=1e-30))
+    with pytest.warns(UserWarning, match=r"is in force"):
+        rm.save(model.fit(X, X[:, 0]), tmp_path / "m")
+        floor = model.method_.data(model.state_).rounding_floor()
+        assert inspect_file(tmp_path / "m").ridge == pytest.approx(floor)
+    rm.save(rm.ContinualRegressor(rm.RLS(ridge=0.5)).fit(X, X[:, 0]), tmp_path / "other")
+    assert inspect_file(tmp_path / "other").ridge == 0.5

@@ -40,7 +40,9 @@ def _add(digest: Any, value: Any, above: tuple[int, ...]) -> None:
     if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor):
         value = value.detach().cpu().double().numpy()
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":
-        digest.update(f"{value.dtype.str}{value.shape}".encode() + np.ascontiguousarray(value).tobytes())
+        digest.update(f"{value.dtype.str}{value.shape}".encode())
+        flat = np.ascontiguousarray(value).reshape(-1)  # hashed where it lies: a copy costs more than the hash
+        digest.update(flat.tobytes() if value.dtype.hasobject or not value.size else flat.view(np.uint8))
     elif isinstance(value, (list, tuple, np.ndarray)):
         for part in value:
             _add(digest, part, above)

@@ -100,8 +100,6 @@ if os.name == "posix":
 class PendingRows:
     """The pending rows of one state: a prefix of a shared buffer."""
 
-    __slots__ = ("buffer", "count")
-
     def __init__(self, buffer: RowBuffer, count: int = 0) -> None:
         self.buffer, self.count = buffer, count
 

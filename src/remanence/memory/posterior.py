@@ -29,7 +29,7 @@ FEW_ROWS = 256  # rows per fold up to which a wide second factor is folded along
 RENEWAL = 100.0  # a prior that decayed below the floor is renewed to this many times the floor
 
 
-@dataclass(slots=True)
+@dataclass
 class Cache:
     """Results computed for one state on request; dropping them changes no number."""
 
@@ -38,7 +38,7 @@ class Cache:
     ridge: float | None = None
 
 
-@dataclass(slots=True)
+@dataclass
 class SharedFlag:
     """Whether another state uses the same arrays, so that even a donated state may not be overwritten."""
 

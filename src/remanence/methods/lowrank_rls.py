@@ -37,7 +37,7 @@ from remanence.validation import (
 )
 
 
-@dataclass(slots=True)
+@dataclass
 class LowRankCache:
     """Results computed for one state on request."""
 

@@ -65,7 +65,7 @@ def safe_output() -> Iterator[None]:
         return
     codecs.register_error("remanence", _in_ascii)
     for stream in (real, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):  # (the C locale)
             stream.reconfigure(errors="remanence")
     sys.stdout = Output(real)
     try:

@@ -198,6 +198,8 @@ def _solution(learner: Any) -> _Solution | None:
     R, z, W = (np.asarray(part, float) for part in (data.factor, data.target, method.weights(state)))
     d, free, eps = len(R), state.unpenalized, float(np.finfo(data.dtype).eps)
     weights = state.prior_weights(method._schedule, ridge, data)
+    if not state.scaled:
+        ridge = float(weights)  # what rounding leaves of the setting, where that is smaller
     prior = np.array(np.broadcast_to(weights, d), float)[:, None]
     prior[:free] = 0
     off = R.T @ (R @ W - z) + prior * (W - state.start)  # (N)

@@ -5,6 +5,7 @@ A new model is made from them; an existing model must already agree with all tha
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -204,5 +205,6 @@ def value_of(value: Any, default: Any) -> Any:
         except (ValueError, RecursionError):
             return value
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        with suppress(OverflowError):  # (the method refuses it in words)
+            return float(value)
     return value
