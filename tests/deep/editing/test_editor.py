@@ -1,5 +1,7 @@
 """The editor solves its least-squares problem, equals the published closed forms, and undoes edits exactly."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -269,6 +271,12 @@ def test_bad_use_is_refused_and_changes_nothing():
         lambda: editor.edit(key[0], value[0], "c"),
         lambda: editor.edit(key * np.nan, value, "c"),
         lambda: editor.edit(key, value, "c", weight=-1.0),
+        lambda: editor.edit(key, value, "c", weight=5e-324),
+        lambda: editor.edit(key, value, "c", weight="much"),
+        lambda: editor.edit([["a"] * 6], value, "c"),
+        lambda: editor.edit(key[:0], value[:0], "c"),
+        lambda: editor.edit(key, value, 3),
+        lambda: editor.undo(["a"]),
         lambda: editor.edit(np.repeat(key, 2, 0), np.array([[1.0, 2, 3], [3, 2, 1]]), "c", weight=np.inf),
         lambda: editor.absorb([tensor(key)]),
         lambda: rm.deep.Editor(net, "1"),
@@ -289,6 +297,83 @@ def test_bad_use_is_refused_and_changes_nothing():
         net[0].weight += 1
     with pytest.raises(rm.InputError, match="outside"):
         editor.edit(key, value, "d")
+
+
+def made(net, name="0"):
+    editor = rm.deep.Editor(net, name)
+    editor.absorb([torch.randn(30, 6, dtype=next(net.parameters()).dtype)])
+    return editor
+
+
+def test_a_layer_changed_from_outside_is_noticed():
+    """Weights, bias and the module itself: an edit or an undo would be another than the one asked for."""
+    key, value = np.ones((1, 6)), np.ones((1, 3))
+
+    def replaced(net):
+        net[0] = copy.deepcopy(net[0])
+
+    for change in (lambda net: net[0].weight.add_(1), lambda net: net[0].bias.add_(1), replaced):
+        net = layer(6, 3)
+        editor = made(net)
+        editor.edit(key, value, "a")
+        with torch.no_grad():
+            change(net)
+        before = weights(net)
+        for call in (lambda e=editor: e.undo("a"), lambda e=editor: e.edit(2 * key, value, "b")):
+            with pytest.raises(rm.InputError, match="make a new Editor"):
+                call()
+        assert (weights(net) == before).all() and list(editor.edits()) == ["a"]
+
+
+@pytest.mark.parametrize(("begun", "used"), [(torch.float64, torch.float32), (torch.float32, torch.bfloat16)])
+def test_a_model_moved_to_lower_precision_can_still_be_edited(begun, used):
+    net = layer(6, 3, dtype=begun)
+    editor, first = made(net), net[0].weight.detach().clone()
+    editor.edit(np.ones((1, 6)), np.ones((1, 3)), "a")
+    net.to(used)
+    editor.edit(np.arange(6.0)[None], np.ones((1, 3)), "b")
+    editor.undo("a")
+    editor.undo("b")
+    assert (net[0].weight == first.to(used)).all()
+    net.to(torch.float64)
+    editor.edit(np.ones((1, 6)), np.ones((1, 3)), "a")
+    editor.undo("a")
+
+
+def test_edits_that_overflow_in_the_precision_of_the_layer_are_refused():
+    net = layer(6, 3, dtype=torch.float16)
+    editor, before = made(net), weights(net)
+    with pytest.raises(rm.InputError, match=r"overflow in torch\.float16"):
+        editor.edit(1e-3 * np.ones((1, 6)), 1e4 * np.ones((1, 3)), "a", np.inf)
+    assert (weights(net) == before).all() and not editor.edits()
+
+
+def test_layers_that_cannot_be_edited_are_refused_with_a_reason():
+    class Adapter(torch.nn.Module):
+        def __init__(self, inside):
+            super().__init__()
+            self.base_layer = inside
+
+    net = torch.nn.Sequential(torch.nn.Embedding(6, 3), torch.nn.Linear(3, 6, bias=False))
+    net[1].weight = net[0].weight
+    with pytest.raises(rm.InputError, match=r"also '0\.weight'"):
+        rm.deep.Editor(net, "1")
+    wrapped = torch.nn.Sequential(Adapter(torch.nn.Linear(6, 3)))
+    with pytest.raises(rm.InputError, match=r"name '0\.base_layer'"):
+        rm.deep.Editor(wrapped, "0")
+    rm.deep.Editor(wrapped, "0.base_layer")
+
+
+def test_an_editor_refuses_a_model_that_differs_elsewhere(tmp_path):
+    """Keys and values belong to the whole model, not to the weights of the layer alone."""
+    net = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Tanh(), torch.nn.Linear(6, 3)).double()
+    editor = made(net, "2")
+    editor.edit(np.ones((1, 6)), np.ones((1, 3)), "a")
+    rm.save(editor, tmp_path / "editor.safetensors")
+    with torch.no_grad():
+        net[0].weight[0, 0] += 1
+    with pytest.raises((rm.InputError, rm.FileError), match="weights are not those"):
+        rm.load(tmp_path / "editor.safetensors", model=net)
 
 
 def test_an_editor_is_saved_beside_its_model(tmp_path):

@@ -19,6 +19,17 @@ def test_a_plain_network():
     assert own.loss < (net(x) - 1).square().mean()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_finds_what_full_precision_finds(dtype):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(6, 20), torch.nn.Tanh(), torch.nn.Linear(20, 4))
+    x = torch.randn(2, 6)
+    full = rm.deep.find_value(net, "0", x, (), target=torch.tensor(1), steps=30)
+    half = rm.deep.find_value(net.to(dtype), "0", x.to(dtype), (), target=1, steps=30)
+    torch.testing.assert_close(half.value.float(), full.value, rtol=0, atol=0.05 * float(full.value.abs().max()))
+    assert half.loss == pytest.approx(full.loss, abs=0.05)
+
+
 @pytest.mark.parametrize("kind", ["causal", "masked"])
 def test_models_of_transformers(kind):
     transformers = pytest.importorskip("transformers")

@@ -23,11 +23,20 @@ class EditedLayer:
         self.name, self.module = name, modules[name]
         self.transposed = not _is_conv1d(self.module)
         if not (isinstance(self.module, nn.Linear) or _is_conv1d(self.module)):
-            raise InputError(f"expected a Linear layer, or Conv1D of transformers, got {type(self.module).__name__}")
+            kind, inside = f"{type(self.module).__module__}.{type(self.module).__name__}", f"{name}.base_layer"
+            raise InputError(
+                f"expected a Linear layer, or Conv1D of transformers, got {kind}"
+                + (f"; an adapter wraps it: name {inside!r}, or merge the adapter first" if inside in modules else "")
+            )
         if nn.utils.parametrize.is_parametrized(self.module):
             raise InputError(f"expected a plain weight, got the parametrized one of {name!r}; remove that first")
         if self.parameter.is_meta:
             raise InputError(f"expected weights in memory, got {name!r} on the meta device; load the model first")
+        if tied := _other_uses(model, self.module, self.parameter):
+            raise InputError(
+                f"expected a weight of the layer's own, got that of {name!r}, which is also {tied[0]!r}: an edit would "
+                f"change both; edit another layer, or give this one a copy first"
+            )
 
     @property
     def parameter(self) -> Tensor:
@@ -45,14 +54,48 @@ class EditedLayer:
         return np.zeros(self.weights().shape[1]) if bias is None else to_float64(bias)
 
     def write(self, W: Array) -> None:
-        """Set the weights, rounded to the precision of the layer."""
+        """Set the weights, rounded to the precision of the layer; refused where they overflow in it."""
+        rounded = torch.from_numpy(np.ascontiguousarray(W.T if self.transposed else W)).to(self.parameter.dtype)
+        if not torch.isfinite(rounded).all():
+            raise InputError(
+                f"these edits overflow in {self.parameter.dtype}; use smaller values, or absorb more keys like theirs"
+            )
         with torch.no_grad():
-            self.parameter.copy_(torch.from_numpy(np.ascontiguousarray(W.T if self.transposed else W)))
+            self.parameter.copy_(rounded)
+
+    def present(self) -> tuple[Array, Array]:
+        """Weights as they are stored, and the bias."""
+        return to_float64(self.parameter), self.bias()
+
+    def check_present(self, model: nn.Module, known: tuple[Array, Array]) -> None:
+        """Refuse a layer that is no longer the model's, or whose numbers are not these, in its precision of now."""
+        if all(module is not self.module for module in model.modules()):
+            raise InputError(
+                f"the model has another module in place of layer {self.name!r} since the editor was made; make a new "
+                f"Editor, which begins from the present weights"
+            )
+        for now, numbers, what in zip(self.present(), known, ("weights", "bias"), strict=True):
+            if not np.array_equal(now, to_float64(torch.from_numpy(numbers).to(self.parameter.dtype))):
+                raise InputError(
+                    f"the {what} of layer {self.name!r} were changed from outside since the last edit; put them "
+                    f"back, or make a new Editor, which begins from the present weights"
+                )
 
 
 def to_float64(tensor: Tensor) -> Array:
     """A tensor's numbers as a float64 array of their own."""
     return np.array(tensor.detach().to("cpu", torch.float64).numpy())
+
+
+def _other_uses(model: nn.Module, layer: nn.Module, weight: Tensor) -> list[str]:
+    """The names of other modules that hold this weight, as tied embeddings do."""
+    return [
+        f"{prefix}.{name}"
+        for prefix, module in model.named_modules()
+        if module is not layer
+        for name, parameter in module.named_parameters(recurse=False)
+        if parameter is weight
+    ]
 
 
 def _is_conv1d(module: nn.Module) -> bool:

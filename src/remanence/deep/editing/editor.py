@@ -26,7 +26,7 @@ from remanence.deep.nn.eval_mode import eval_mode
 from remanence.deep.nn.saved_parts import SavedParts
 from remanence.deep.nn.wrappers import unwrap
 from remanence.errors import InputError
-from remanence.validation import check_count, check_number
+from remanence.validation import check_count, check_number, check_numbers
 
 LEAST_RIDGE = 1e-6  # of the mean square of a preserved key, where no ridge is given
 HARD = 1e-9  # by how much, relative to them, edits may move answers that are preserved exactly
@@ -116,7 +116,7 @@ class Editor:
         self.preserve, self.strength, self.ridge, self.energy = preserve, strength, ridge, energy
         self.rank = None if rank is None else check_count(rank, "rank")
         self._start = self.layer.weights()
-        self._written = to_float64(self.layer.parameter)
+        self._present = self.layer.present()
         self._kept = PreservedKeys.none(len(self._start), self.rank)
         self._edits: dict[str, Edit] = {}
         self._coordinates: KeyCoordinates | None = None
@@ -217,7 +217,7 @@ class Editor:
 
     def undo(self, name: str) -> None:
         """Take an edit back: the weights are those of an editor that never made it."""
-        if name not in self._edits:
+        if not isinstance(name, str) or name not in self._edits:
             raise InputError(f"expected an edit in force, {list(self._edits)[:10]}, got {name!r:.60}")
         self._check_untouched()
         self._apply({other: edit for other, edit in self._edits.items() if other != name})
@@ -284,7 +284,7 @@ class Editor:
         """
         if not isinstance(other, Editor) or other.settings != self.settings:
             raise InputError("expected an Editor with the same layer and settings to merge, got another one")
-        if not np.array_equal(self._start, other._start):
+        if not (np.array_equal(self._start, other._start) and np.array_equal(self._present[1], other._present[1])):
             raise InputError("expected an Editor that began from the same weights, got one that began from others")
         if shared := sorted(set(self._edits) & set(other._edits)):
             raise InputError(f"expected edits of different names, got {shared[:5]} in both; undo them in one")
@@ -303,15 +303,13 @@ class Editor:
         """Put these edits in force, and no others."""
         D = self._change(edits)
         W = self._start + D
-        if not np.isfinite(W).all():
-            raise InputError("these edits overflow; use smaller values, or more absorbed keys")
         if self.preserve == "hard" and self.energy == 1 and not (moved := self._moved(D)) <= HARD:
             raise InputError(
                 f"these edits ask for a change along keys that are preserved exactly: it would move the answers to "
                 f'them by {moved:.1g} of their size; use a wider layer, an energy below 1, or preserve="soft"'
             )
         self.layer.write(W)
-        self._edits, self._written = edits, to_float64(self.layer.parameter)
+        self._edits, self._present = edits, self.layer.present()
         self._whitened = {name: pair for name, pair in self._whitened.items() if name in edits}
 
     def _change(self, edits: Mapping[str, Edit]) -> Array:
@@ -339,15 +337,11 @@ class Editor:
         return self._kept.soft(strength, ridge)
 
     def _check_untouched(self) -> None:
-        if not np.array_equal(to_float64(self.layer.parameter), self._written):
-            raise InputError(
-                f"the weights of layer {self.layer.name!r} were changed from outside since the last edit; put them "
-                f"back, or make a new Editor, which begins from the present weights"
-            )
+        self.layer.check_present(self.model, self._present)
 
     @staticmethod
     def _rows(rows: Any, name: str, width: int) -> Array:
-        found = to_float64(rows) if isinstance(rows, Tensor) else np.array(rows, np.float64)
+        found = to_float64(rows) if isinstance(rows, Tensor) else check_numbers(rows, name, np.float64).copy()
         if found.ndim != 2 or found.shape[1] != width:
             raise InputError(f"expected {name} of shape (rows, {width}), got {found.shape}; for one row pass x[None]")
         if not np.isfinite(found).all():
@@ -426,7 +420,7 @@ def relative(difference: Array, to: Array) -> float:
 
 
 def _checked_weights(weight: Any, rows: int) -> Array:
-    found = np.array(weight, np.float64)
-    if found.shape not in ((), (rows,)) or not (found > 0).all():
+    found = check_numbers(weight, "weight", np.float64)
+    if found.shape not in ((), (rows,)) or not (found >= np.finfo(float).tiny).all():
         raise InputError(f"expected weight to be a number above 0, or one per row ({rows}), got {weight!r:.60}")
     return np.broadcast_to(found, (rows,)).copy()

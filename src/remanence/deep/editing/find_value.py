@@ -159,7 +159,7 @@ def find_values(
 
 def _predicts(target: Any) -> Callable[[Any], Tensor]:
     """The loss of a class or token at the last position of the output."""
-    token = check_count(target, "target", low=0)
+    token = check_count(target.item() if isinstance(target, Tensor) and not target.ndim else target, "target", low=0)
 
     def loss(output: Any) -> Tensor:
         logits = _last_logits(output, token)
@@ -187,7 +187,7 @@ def _last_logits(output: Any, token: int) -> Tensor:
         logits = logits[:, -1]
     if token >= logits.shape[-1]:
         raise InputError(f"expected a target below {logits.shape[-1]}, the number of outputs, got {token}")
-    return logits
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 def _integers(numbers: Any, name: str) -> Tensor:

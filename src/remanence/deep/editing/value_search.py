@@ -78,12 +78,13 @@ def search_values(
                 )
             if not seen:
                 seen["owner"] = facts(len(value)).to(value.device)
-                seen["size"] = mean_by_fact(value.norm(dim=1, keepdim=True), seen["owner"])
+                exact = torch.promote_types(value.dtype, torch.float32)  # steps of Adam underflow in half precision
+                seen["size"] = mean_by_fact(value.to(exact).norm(dim=1, keepdim=True), seen["owner"])
                 seen["size"][seen["size"] == 0] = 1.0
-                seen["change"] = torch.zeros(len(seen["size"]), value.shape[1]).to(value).requires_grad_()
+                seen["change"] = torch.zeros(len(seen["size"]), value.shape[1]).to(seen["size"]).requires_grad_()
             seen["key"], seen["value"] = key, value
             output = output.clone()
-            output[index] = output[index] + (seen["size"] * seen["change"])[seen["owner"]]
+            output[index] = (output[index] + (seen["size"] * seen["change"])[seen["owner"]]).to(output.dtype)
             return output
 
         hook = EditedLayer(model, layer).module.register_forward_hook(add)

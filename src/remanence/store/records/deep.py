@@ -80,6 +80,20 @@ def _from_parts(cls: Any, parts: dict[str, Any]) -> Any:
     return learner
 
 
+def _editor_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
+    """Refuse another model: what an editor preserves and edits are answers of this one."""
+    from remanence.deep.encoder import Encoder
+    from remanence.deep.nn.wrappers import unwrap
+    from remanence.errors import InputError
+
+    if Encoder(unwrap(parts["model"])).fingerprint() != parts["weights"]:
+        raise InputError(
+            f"the network's weights are not those it had when its {cls.__name__} was saved; load the weights that were "
+            f"saved with it, or make a new {cls.__name__}"
+        )
+    return _from_parts(cls, parts)
+
+
 def _growing_to_parts(network: Any) -> dict[str, Any]:
     return {"settings": network.settings, "memory": _mapped(network.get_extra_state(), _stored)}
 
@@ -93,8 +107,12 @@ def _growing_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
 PARTS = {"model": "setting", "weights": "str", "settings": "setting", "memory": "setting"}
 
 
-def _record(module: str, to_parts: Callable[[Any], dict[str, Any]] = _to_parts) -> Record:
-    return Record(f"{DEEP}.{module}", PARTS, to_parts=to_parts, from_parts=_from_parts, is_root=True)
+def _record(
+    module: str,
+    to_parts: Callable[[Any], dict[str, Any]] = _to_parts,
+    from_parts: Callable[[Any, dict[str, Any]], Any] = _from_parts,
+) -> Record:
+    return Record(f"{DEEP}.{module}", PARTS, to_parts=to_parts, from_parts=from_parts, is_root=True)
 
 
 DEEP_RECORDS = {
@@ -109,7 +127,7 @@ DEEP_RECORDS = {
     "deep.EKF": _record("online.ekf"),
     "deep.LinearizedRLS": _record("online.linearized_rls", _to_parts_with_layers),
     "deep.ORFit": _record("online.orfit"),
-    "deep.Editor": _record("editing.editor"),
+    "deep.Editor": _record("editing.editor", from_parts=_editor_from_parts),
     "deep.Growing": Record(
         f"{DEEP}.growing.growing",
         {"settings": "setting", "memory": "setting"},
