@@ -229,6 +229,81 @@ def test_edits_that_are_reweighed_are_those_made_with_these_weights():
     np.testing.assert_array_equal(weights(nets[0]), weights(nets[1]))
 
 
+def test_an_answer_that_is_kept_is_an_edit_to_what_it_was():
+    rng = np.random.default_rng(8)
+    nets = [layer(8, 4) for _ in range(2)]
+    kept, K, V = rng.standard_normal((2, 8)), rng.standard_normal((3, 8)), rng.standard_normal((3, 4))
+    answers, first = nets[0](tensor(kept)).detach().numpy(), weights(nets[0])
+    editors = [rm.deep.Editor(net, "0") for net in nets]
+    for editor in editors:
+        editor.absorb([tensor(rng.standard_normal((50, 8)))])
+    for editor in editors[:1]:
+        editor.edit(K, V, "a", 10.0)
+        assert np.abs(nets[0](tensor(kept)).detach().numpy() - answers).max() > 0.01
+        editor.keep(kept, "b", np.inf)
+        np.testing.assert_allclose(nets[0](tensor(kept)).detach().numpy(), answers, atol=1e-12)
+        editor.undo("a")
+        np.testing.assert_array_equal(weights(nets[0]), first)
+    with pytest.raises(rm.InputError):
+        editors[0].keep(kept[:, :3], "c")
+
+
+def test_edits_that_are_strengthened_have_these_weights():
+    rng = np.random.default_rng(9)
+    K0, K, V = keys(rng, 50, 8, 10.0), keys(rng, 3, 8, 10.0), rng.standard_normal((3, 4))
+    nets = [layer(8, 4) for _ in range(2)]
+    editors = [rm.deep.Editor(net, "0") for net in nets]
+    for editor, given in zip(editors, ((1.0, (2.0, 5.0)), (3.0, (2.0, 15.0))), strict=True):
+        editor.absorb([tensor(K0)])
+        editor.edit(K[:1], V[:1], "a", given[0])
+        editor.edit(K[1:], V[1:], "b", given[1])
+    editors[0].strengthen({"a": True, "b": torch.tensor([False, True])}, 3.0)
+    np.testing.assert_array_equal(weights(nets[0]), weights(nets[1]))
+    editors[0].strengthen({"a": False, "b": np.array([False, False])})
+    np.testing.assert_array_equal(weights(nets[0]), weights(nets[1]))
+    for refused in ({"c": True}, {"a": 1.0}, {"a": np.array([True, False])}, {"b": [True]}, ["a"]):
+        with pytest.raises(rm.InputError):
+            editors[0].strengthen(refused)
+    for factor in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(rm.InputError):
+            editors[0].strengthen({"a": True}, factor)
+    np.testing.assert_array_equal(weights(nets[0]), weights(nets[1]))
+
+
+def test_edits_made_together_are_solved_once_or_not_at_all():
+    rng = np.random.default_rng(10)
+    K0, K, V = keys(rng, 50, 8, 10.0), keys(rng, 4, 8, 10.0), rng.standard_normal((4, 4))
+    nets = [layer(8, 4) for _ in range(2)]
+    editors = [rm.deep.Editor(net, "0") for net in nets]
+    for editor in editors:
+        editor.absorb([tensor(K0)])
+        editor.edit(K[:1], V[:1], "a")
+    first = weights(nets[0])
+    with editors[0].together():
+        editors[0].edit(K[1:2], V[1:2], "b")
+        editors[0].undo("a")
+        editors[0].keep(K[2:3], "c", 3.0)
+        assert (weights(nets[0]) == first).all() and list(editors[0].edits()) == ["b", "c"]
+    editors[1].undo("a")
+    editors[1].edit(K[1:2], V[1:2], "b")
+    editors[1].keep(K[2:3], "c", 3.0)
+    np.testing.assert_array_equal(weights(nets[0]), weights(nets[1]))
+    before = weights(nets[0])
+    with pytest.raises(rm.InputError, match="in force"), editors[0].together():
+        editors[0].undo("b")
+        editors[0].undo("b")
+    with pytest.raises(rm.InputError, match="contradict"), editors[0].together():
+        editors[0].edit(K[3:], V[3:], "d", np.inf)
+        editors[0].edit(K[3:], -V[3:], "e", np.inf)
+    with pytest.raises(rm.InputError, match="within another"), editors[0].together(), editors[0].together():
+        pass
+    assert (weights(nets[0]) == before).all() and list(editors[0].edits()) == ["b", "c"]
+    editors[0].undo("b")
+    editors[0].undo("c")
+    editors[0].edit(K[:1], V[:1], "a")
+    assert (weights(nets[0]) == first).all()
+
+
 def test_a_conv1d_is_a_linear_layer_transposed():
     conv1d = pytest.importorskip("transformers.pytorch_utils").Conv1D
     rng = np.random.default_rng(0)

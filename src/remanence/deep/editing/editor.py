@@ -121,6 +121,7 @@ class Editor:
         self._edits: dict[str, Edit] = {}
         self._coordinates: KeyCoordinates | None = None
         self._whitened: dict[str, tuple[Array, Array]] = {}  # keys of edits in these coordinates, computed once
+        self._waiting = False  # for the end of a block of edits made together
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -204,16 +205,10 @@ class Editor:
         weight : float or array (n,)
             How much each row counts beside the preserved answers; infinity meets it exactly.
         """
-        if not isinstance(name, str) or not name:
-            raise InputError(f"expected a text as the name of an edit, got {name!r:.40}")
-        if name in self._edits:
-            raise InputError(f"expected a new name, got {name!r:.60}, which is in force; undo it first")
-        self._check_untouched()
         K, V = self._rows(keys, "keys", self._start.shape[0]), self._rows(values, "values", self._start.shape[1])
-        if len(K) != len(V) or not len(K):
-            raise InputError(f"expected as many values as keys, at least one, got {len(K)} keys and {len(V)} values")
-        change = V - K @ self._start - self.layer.bias()
-        self._apply({**self._edits, name: Edit(K, change, _checked_weights(weight, len(K)))})
+        if len(K) != len(V):
+            raise InputError(f"expected as many values as keys, got {len(K)} keys and {len(V)} values")
+        self._add(K, V - K @ self._start - self._present[1], name, weight)
 
     def undo(self, name: str) -> None:
         """Take an edit back: the weights are those of an editor that never made it."""
@@ -221,6 +216,68 @@ class Editor:
             raise InputError(f"expected an edit in force, {list(self._edits)[:10]}, got {name!r:.60}")
         self._check_untouched()
         self._apply({other: edit for other, edit in self._edits.items() if other != name})
+
+    def keep(self, keys: Any, name: str, weight: Any = 1.0) -> None:
+        """Answer to some keys what the layer answered before all edits.
+
+        Absorbed keys are preserved on average. This is for answers that edits in force have changed all the same: each
+        is an edit itself, whose value is the answer without edits, and it is weighed, strengthened and undone like one.
+
+        Parameters
+        ----------
+        keys, name, weight
+            See `edit`.
+        """
+        K = self._rows(keys, "keys", self._start.shape[0])
+        self._add(K, np.zeros((len(K), self._start.shape[1])), name, weight)
+
+    def _add(self, K: Array, change: Array, name: str, weight: Any) -> None:
+        """Put one more edit in force."""
+        if not isinstance(name, str) or not name:
+            raise InputError(f"expected a text as the name of an edit, got {name!r:.40}")
+        if name in self._edits:
+            raise InputError(f"expected a new name, got {name!r:.60}, which is in force; undo it first")
+        if not len(K):
+            raise InputError("expected at least one key, got none")
+        self._check_untouched()
+        self._apply({**self._edits, name: Edit(K, change, _checked_weights(weight, len(K)))})
+
+    def strengthen(self, unmet: Mapping[str, Any], factor: float = 2.0) -> None:
+        """Multiply the weights of edits that the model does not answer well enough, in one solution.
+
+        Parameters
+        ----------
+        unmet : dict of str to bool or boolean array
+            Which edits, or which of their rows.
+        factor : float
+            By how much their weights grow.
+
+        Examples
+        --------
+        >>> import torch
+        >>> import remanence as rm
+        >>> _ = torch.manual_seed(0)
+        >>> net = torch.nn.Sequential(torch.nn.Linear(8, 3)).double()
+        >>> rows, keys = torch.randn(100, 8).double(), torch.randn(4, 8).double()
+        >>> editor = rm.deep.Editor(net, "0")
+        >>> editor.absorb([rows])
+        >>> editor.edit(keys, torch.eye(3)[[0, 1, 2, 0]].double(), name="classes")
+        >>> for _ in range(20):
+        ...     editor.strengthen({"classes": net(keys).argmax(1) != torch.tensor([0, 1, 2, 0])})
+        >>> net(keys).argmax(1).tolist()
+        [0, 1, 2, 0]
+        """
+        check_number(factor, "factor")
+        self._check_names(unmet, "unmet rows")
+        weights = {}
+        for name, rows in unmet.items():
+            old, marked = self._edits[name].weights, np.asarray(rows.cpu() if isinstance(rows, Tensor) else rows)
+            if marked.dtype != bool or marked.shape not in ((), old.shape):
+                raise InputError(f"expected a boolean, or one per row ({len(old)}), for {name!r:.60}, got {rows!r:.60}")
+            if marked.any():
+                weights[name] = np.where(marked, factor * old, old)
+        if weights:
+            self.reweigh(weights)
 
     def reweigh(self, weights: Mapping[str, Any]) -> None:
         """Give edits in force other weights, in one solution: more to those that are not met well enough.
@@ -230,16 +287,44 @@ class Editor:
         weights : dict of str to float or array
             A weight, or one per row, for every name whose weight changes; see `edit`.
         """
-        if not isinstance(weights, Mapping):
-            raise InputError(f"expected a dict of names and weights, got {type(weights).__name__}")
-        if unknown := [name for name in weights if name not in self._edits]:
-            raise InputError(f"expected edits in force, {list(self._edits)[:10]}, got {unknown[:5]}")
+        self._check_names(weights, "weights")
         self._check_untouched()
         changed = {
             name: replace(self._edits[name], weights=_checked_weights(weight, len(self._edits[name].keys)))
             for name, weight in weights.items()
         }
         self._apply({**self._edits, **changed})
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Solve once, when the block ends, for all that is edited, weighed and undone in it; if it fails, for nothing.
+
+        Examples
+        --------
+        >>> import torch
+        >>> import remanence as rm
+        >>> net = torch.nn.Sequential(torch.nn.Linear(8, 3))
+        >>> editor = rm.deep.Editor(net, "0")
+        >>> editor.absorb([torch.randn(100, 8)])
+        >>> with editor.together():
+        ...     for i in range(20):
+        ...         editor.edit(torch.randn(1, 8), torch.randn(1, 3), name=f"fact {i}")
+        >>> len(editor.edits())
+        20
+        """
+        if self._waiting:
+            raise InputError("expected one block of edits made together, got one within another")
+        before, self._waiting = self._edits, True
+        try:
+            yield
+            self._waiting = False
+            if self._edits is not before:
+                self._apply(self._edits)
+        except BaseException:
+            self._edits = before
+            raise
+        finally:
+            self._waiting = False
 
     @contextmanager
     def without_edits(self) -> Iterator[None]:
@@ -301,6 +386,9 @@ class Editor:
 
     def _apply(self, edits: dict[str, Edit]) -> None:
         """Put these edits in force, and no others."""
+        if self._waiting:
+            self._edits = edits
+            return
         D = self._change(edits)
         W = self._start + D
         if self.preserve == "hard" and self.energy == 1 and not (moved := self._moved(D)) <= HARD:
@@ -335,6 +423,12 @@ class Editor:
         if self.preserve == "hard":
             return self._kept.hard(self.energy, ridge)
         return self._kept.soft(strength, ridge)
+
+    def _check_names(self, given: Any, what: str) -> None:
+        if not isinstance(given, Mapping):
+            raise InputError(f"expected a dict of names and {what}, got {type(given).__name__}")
+        if unknown := [name for name in given if name not in self._edits]:
+            raise InputError(f"expected edits in force, {list(self._edits)[:10]}, got {unknown[:5]}")
 
     def _check_untouched(self) -> None:
         self.layer.check_present(self.model, self._present)

@@ -12,7 +12,7 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 
 REFINEMENTS = 2  # steps that win back the digits which forming A Aᵀ has cost
-MET = 1e-6  # by how much, relative to its size, an exact edit may be missed before it counts as a conflict
+MET = 1e-6  # by how much, relative to the largest change, an exact edit may be missed before it counts as a conflict
 
 
 def least_change(A: Array, T: Array, weights: Array) -> Array:
@@ -50,7 +50,7 @@ def _exact(A: Array, T: Array, B: Array) -> Array:
     E = np.asarray(found[: A.shape[1]])
     exact = B == 0
     missed = np.linalg.norm(A[exact] @ E - T[exact], axis=1)
-    if (missed > MET * max(np.linalg.norm(T[exact], axis=1).max(), np.finfo(float).tiny)).any():
+    if (missed > MET * np.linalg.norm(T, axis=1).max()).any():
         raise InputError(
             "these exact edits contradict each other, or ask for a change along keys that are preserved exactly: their "
             "keys depend on each other and their values do not fit; undo one of them, give a weight, or use "
