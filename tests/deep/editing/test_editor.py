@@ -270,6 +270,29 @@ def test_edits_that_are_strengthened_have_these_weights():
     np.testing.assert_array_equal(weights(nets[0]), weights(nets[1]))
 
 
+@pytest.mark.parametrize("preserve", ["soft", "hard"])
+@pytest.mark.parametrize("weights_of", [(1.0, 5.0), (1.0, np.inf)])
+def test_the_list_of_edits_says_what_undoing_each_would_move(preserve, weights_of):
+    rng = np.random.default_rng(11)
+    K0 = keys(rng, 6 if preserve == "hard" else 60, 12, 10.0)
+    net, energy = layer(12, 4), 0.9 if preserve == "hard" else 1.0
+    start = weights(net)
+    editor = rm.deep.Editor(net, "0", preserve, energy=energy)
+    editor.absorb([tensor(K0)])
+    for name, n in (("a", 1), ("b", 3), ("c", 2)):
+        editor.edit(rng.standard_normal((n, 12)), rng.standard_normal((n, 4)), name, weights_of[n % 2])
+    state, whole = copy.deepcopy(editor.state_dict()), weights(net)
+    for name, told in editor.edits().items():
+        twin = layer(12, 4)
+        twin[0].weight.data = tensor(whole.T)
+        other = rm.deep.Editor(twin, "0", preserve, energy=energy)
+        other.load_state_dict(state)
+        other.undo(name)
+        moved = whole - weights(twin)
+        assert told.size == pytest.approx(np.linalg.norm(moved) / np.linalg.norm(start), rel=1e-7)
+        assert told.cost == pytest.approx(np.linalg.norm(K0 @ moved) / np.linalg.norm(K0 @ start), rel=1e-7)
+
+
 def test_edits_made_together_are_solved_once_or_not_at_all():
     rng = np.random.default_rng(10)
     K0, K, V = keys(rng, 50, 8, 10.0), keys(rng, 4, 8, 10.0), rng.standard_normal((4, 4))

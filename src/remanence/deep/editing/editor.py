@@ -19,7 +19,7 @@ from remanence.arrays import Array
 from remanence.deep.editing.edited_layer import EditedLayer, to_float64
 from remanence.deep.editing.editor_report import EditorReport, EditSummary
 from remanence.deep.editing.editor_state import edits_from_parts, edits_to_parts, keys_from_parts, keys_to_parts
-from remanence.deep.editing.least_change import least_change
+from remanence.deep.editing.least_change import effects, least_change
 from remanence.deep.editing.preserved_keys import KeyCoordinates, PreservedKeys
 from remanence.deep.guards.checks.batches import call_explained, call_model, check_batches
 from remanence.deep.nn.eval_mode import eval_mode
@@ -357,7 +357,25 @@ class Editor:
 
         `cost` is how far the preserved answers would move back, relative to them, if this edit alone were undone.
         """
-        return {name: self._summary(name) for name in self._edits}
+        if not self._edits:
+            return {}
+        coordinates, rows = self._problem(self._edits)
+        D = self._change(self._edits)
+        ends = np.cumsum([len(edit.keys) for edit in self._edits.values()])
+        groups = [np.arange(end - len(edit.keys), end) for end, edit in zip(ends, self._edits.values(), strict=True)]
+        start, answers = float(np.linalg.norm(self._start)), self._kept.answer_norm(self._start)
+        found = {}
+        for (name, edit), (left, right) in zip(self._edits.items(), effects(*rows, groups), strict=True):
+            U = coordinates.unwhiten(left)
+            size, moved = np.linalg.norm(U @ right), np.linalg.norm(self._kept.answers(U) @ right)
+            missed = relative(edit.keys @ D - edit.change, edit.change + edit.keys @ self._start)
+            found[name] = EditSummary(
+                len(edit.keys),
+                float(size) / start if start else 0.0,
+                missed,
+                float(moved) / answers if answers else 0.0,
+            )
+        return found
 
     def merge(self, other: "Editor") -> None:
         """Take over the absorbed keys and the edits of another editor of the same layer.
@@ -404,6 +422,11 @@ class Editor:
         """D (d, c) of (ED)."""
         if not edits:
             return np.zeros_like(self._start)
+        coordinates, rows = self._problem(edits)
+        return coordinates.unwhiten(least_change(*rows))
+
+    def _problem(self, edits: Mapping[str, Edit]) -> tuple[KeyCoordinates, tuple[Array, Array, Array]]:
+        """The coordinates, and keys in them, changes and weights of all rows."""
         coordinates = self._coordinates
         if coordinates is None:
             coordinates = self._coordinates = self._make_coordinates()
@@ -412,7 +435,7 @@ class Editor:
                 self._whitened[name] = edit.keys, coordinates.whiten(edit.keys)
         A = np.concatenate([self._whitened[name][1] for name in edits])
         T, w = (np.concatenate([getattr(e, part) for e in edits.values()]) for part in ("change", "weights"))
-        return coordinates.unwhiten(least_change(A, T, w))
+        return coordinates, (A, T, w)
 
     def _make_coordinates(self) -> KeyCoordinates:
         strength = float(min(self._kept.rows, len(self._start))) if self.strength is None else self.strength
@@ -443,14 +466,6 @@ class Editor:
         return found
 
     # Reporting
-
-    def _summary(self, name: str) -> EditSummary:
-        edit, whole = self._edits[name], self._change(self._edits)
-        without = self._change({other: e for other, e in self._edits.items() if other != name})
-        wanted = edit.change + edit.keys @ self._start
-        missed = relative(edit.keys @ whole - edit.change, wanted)
-        size = relative(whole - without, self._start)
-        return EditSummary(len(edit.keys), size, missed, self._moved(whole - without))
 
     def _moved(self, D: Array) -> float:
         """How far a change moves the preserved answers, relative to them."""

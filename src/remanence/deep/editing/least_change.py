@@ -4,7 +4,12 @@
     E = Aᵀ α,   (A Aᵀ + B) α = T,   B = diag(1/wᵢ), 0 for an edit that is met exactly                      (E1)
 
 It depends on the edits in force alone. So an edit is undone by leaving it out, with nothing left to be subtracted.
+What leaving out the rows J changes follows from the whole problem:
+
+    E − E without J = Aᵀ P[:, J] P[J, J]⁻¹ α[J],   P = (A Aᵀ + B)⁻¹                                           (E2)
 """
+
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -23,7 +28,29 @@ def least_change(A: Array, T: Array, weights: Array) -> Array:
     return _exact(A, T, B) if (B == 0).any() else _weighted(A, T, B)
 
 
+def effects(A: Array, T: Array, weights: Array, groups: Sequence[Array]) -> Iterator[tuple[Array, Array]]:
+    """Two factors, (d, k) and (k, c), of E minus what it were without each group of rows (E2)."""
+    B = 1 / weights
+    if (B == 0).any():  # P need not exist
+        whole = least_change(A, T, weights)
+        for rows in groups:
+            others = np.setdiff1d(np.arange(len(A)), rows)
+            yield whole - least_change(A[others], T[others], weights[others]), np.eye(T.shape[1])
+        return
+    from scipy.linalg import cho_solve
+
+    factor, alpha = _solved(A, T, B)
+    P = cho_solve(factor, np.eye(len(A)))
+    for rows in groups:
+        yield A.T @ P[:, rows], np.linalg.solve(P[np.ix_(rows, rows)], alpha[rows])
+
+
 def _weighted(A: Array, T: Array, B: Array) -> Array:
+    return np.asarray(A.T @ _solved(A, T, B)[1])
+
+
+def _solved(A: Array, T: Array, B: Array) -> tuple[tuple[Array, bool], Array]:
+    """The Cholesky factor of A Aᵀ + B, and α."""
     from scipy.linalg import cho_factor, cho_solve
 
     gram = A @ A.T
@@ -33,7 +60,7 @@ def _weighted(A: Array, T: Array, B: Array) -> Array:
     for _ in range(REFINEMENTS):
         left = T - A @ (A.T @ alpha) - B[:, None] * alpha
         alpha += cho_solve(factor, left)
-    return np.asarray(A.T @ alpha)
+    return factor, alpha
 
 
 def _exact(A: Array, T: Array, B: Array) -> Array:

@@ -129,11 +129,14 @@ class PreservedKeys:
             return 1.0
         return min(1.0, self.moment.kept() / self.energy)
 
+    def answers(self, D: Array) -> Array:
+        """R D with RᵀR = KᵀK: as large as K D, and as little apart."""
+        R = self.moment.rows() if isinstance(self.moment, Spectrum) else self.moment.factor
+        return np.asarray(R @ D)
+
     def answer_norm(self, D: Array) -> float:
         """‖K D‖ (Frobenius): by how much weights (d, c) act on the keys."""
-        if isinstance(self.moment, Spectrum):
-            return float(np.linalg.norm(self.moment.rows() @ D))
-        return float(np.linalg.norm(self.moment.factor @ D))
+        return float(np.linalg.norm(self.answers(D)))
 
     def soft(self, strength: float, ridge: float) -> KeyCoordinates:
         """Coordinates (K1): λ = strength, μ = ridge."""
