@@ -105,7 +105,7 @@ class GradientProjection(LayerGuard):
     def _directions_to_protect(self, name: str, roots: list[LayerRoot]) -> ProtectedDirections:
         matrix, energy = self._roles.matrices[name], self._energies()[name]
         old = self._memory.directions.get(name)
-        tolerance = rounding_share(matrix.weight.dtype)
+        tolerance = rounding_share(matrix.weight.dtype, matrix.shape[2])
         bases = []
         for g, root in enumerate(roots):
             known = np.zeros((matrix.shape[2], 0)) if old is None else old.basis[g, :, : old.ranks[g]].numpy()

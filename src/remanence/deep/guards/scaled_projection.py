@@ -101,7 +101,7 @@ class ScaledProjection(LayerGuard):
     def _directions_to_protect(self, name: str, roots: list[LayerRoot]) -> ProtectedDirections:
         matrix, alpha = self._roles.matrices[name], self._alphas()[name]
         old = self._memory.directions.get(name)
-        tolerance = rounding_share(matrix.weight.dtype)
+        tolerance = rounding_share(matrix.weight.dtype, matrix.shape[2])
         bases, strengths = [], []
         for g, root in enumerate(roots):
             rank = 0 if old is None else old.ranks[g]

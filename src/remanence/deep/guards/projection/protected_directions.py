@@ -12,6 +12,7 @@ for example) and A are their rows of U, C acts on those columns only and must un
     A σ = Q s Vᵀ,  σ² = ω / (1 − ω)      C = σ V s/(1 + s²) Qᵀ      (ω = 1: C = A⁺)                     (K4)
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -76,14 +77,14 @@ class ProtectedDirections:
         return C, torch.eye(C.shape[1], dtype=C.dtype, device="cpu") - C @ self.basis
 
 
-def rounding_share(dtype: torch.dtype) -> float:
+def rounding_share(dtype: torch.dtype, inputs: int) -> float:
     """Return the share of the norm of a layer's inputs below which a direction is taken to be rounding.
 
-    A network reproduces its inputs only to rounding. Half precision is summed in float32 and rounded once; a weaker
-    direction then moves outputs by less than the rounding of the weights does. Single precision rounds in the sums too.
+    A network reproduces its inputs only to rounding. In half precision sums are made in float32 and rounded once, by at
+    most ε/2, which spreads over all directions: weaker ones hold at most ε/2 together. In float32 sums round too.
     """
     eps = float(torch.finfo(dtype).eps)
-    return eps / 2 if dtype.itemsize < 4 else 16 * eps
+    return eps / 2 / math.sqrt(inputs) if dtype.itemsize < 4 else 16 * eps
 
 
 def protect_directions(
