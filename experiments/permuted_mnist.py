@@ -66,6 +66,7 @@ class Way:
     batch: int = 10
     judged_by_test: bool = True
     width: int = 100  # hidden units in each of two layers
+    absorbed: int = 3_000  # rows per task that OWM and ScaledProjection absorb
     adam: bool = False  # Adam with a rate that falls to 0 in every task, instead of SGD
 
 
@@ -123,7 +124,7 @@ def fitted(size: Size, folder: Path, kept: Path | None, way: Way) -> rm.ErrorMat
             model,
             stream,
             guard=guard_of(way, model, size),
-            absorb_samples=100 if way.name == "OGD" else 300 if way.name == "GradientProjection" else 3_000,
+            absorb_samples={"OGD": 100, "GradientProjection": 300}.get(way.name, way.absorbed),
             **training,
         ).matrix
 
@@ -223,7 +224,8 @@ def choices(title: str, tried: dict[Way, rm.ErrorMatrix]) -> Table:
 
 def setting_of(way: Way) -> str:
     energy = f", energy {way.energy:g}" if way.energy < 1 else ""
-    return f"{SETTING[way.name]} {way.setting:g}{energy}, rate {way.rate:g}"
+    rows = f", {way.absorbed} rows absorbed" if way.absorbed != Way.absorbed else ""
+    return f"{SETTING[way.name]} {way.setting:g}{energy}, rate {way.rate:g}{rows}"
 
 
 def transfer(matrix: rm.ErrorMatrix) -> float:
