@@ -97,6 +97,14 @@ def test_a_column_added_is_a_column_from_the_beginning(seed, ridge):
         np.testing.assert_allclose(grown.rest, whole.rest, atol=1e-9 * np.square(Y).sum())
 
 
+@pytest.mark.parametrize(("unit", "offset"), [(1e6, 0.0), (1e-3, 0.0), (1.0, 2000.0)])
+def test_units_and_offsets_of_the_inputs_do_not_matter(unit, offset):
+    X, Y = parity(3)
+    net = rm.deep.Growing(3, 1, tolerance=0.1)
+    assert len(net.fit(unit * X + offset, Y)) <= 2
+    np.testing.assert_array_equal(net.predict(unit * X + offset) > 0, Y > 0)
+
+
 def test_states(tmp_path):
     X, Y = parity(3)
     net = rm.deep.Growing(3, 1)
