@@ -161,3 +161,9 @@ def test_bad_images_are_refused():
     for X in (ROWS[:, :-1], np.full_like(ROWS, np.nan), ROWS[0], [["a"] * 216], np.full_like(ROWS, 1e30)):
         with pytest.raises(rm.InputError):
             held.transform(X)
+
+
+@pytest.mark.parametrize("shape", [(36, 6, 6), (6, 6, 6, 6), (2, 3, 6, 6, 6)])
+def test_images_that_are_not_rows_are_refused_with_what_to_do(shape):
+    with pytest.raises(rm.InputError, match="reshape"):
+        features().fit(np.zeros(shape))
