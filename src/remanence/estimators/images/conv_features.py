@@ -133,7 +133,7 @@ class ConvFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[m
         numbers = (float(held.overlap), float(held.threshold), float(held.power))
         found = pooled_responses(images, *learned, held.size, Pooling(held.pool, *numbers, bool(held.mirror)))
         if not np.isfinite(found).all():
-            raise InputError("expected pixels whose squares are numbers in float32, got larger or smaller ones; scale the images")
+            raise InputError("expected pixels whose squares are numbers in float32, got larger ones or smaller; rescale")
         return found
 
     def check_settings(self) -> None:
@@ -188,8 +188,8 @@ class ConvFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[m
         check_container(X)
         if len(given := getattr(X, "shape", ())) > 2:
             raise InputError(
-                f"expected images as rows of H·W·C numbers, the colours last, got an array of shape {tuple(given)}; pass "
-                "X.reshape(len(X), -1), after np.moveaxis(X, 1, -1) if the colours come first"
+                f"expected images as rows of H·W·C numbers, the colours last, got shape {tuple(given)}; "
+                "pass X.reshape(len(X), -1), after np.moveaxis(X, 1, -1) if the colours come first"
             )
         rows = as_input_error(validate_data, self, X, reset=reset, dtype=(np.float32, np.float64, np.uint8))
         height, width, colours = self._lengths(rows.shape[1])
