@@ -133,7 +133,7 @@ class ConvFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[m
         numbers = (float(held.overlap), float(held.threshold), float(held.power))
         found = pooled_responses(images, *learned, held.size, Pooling(held.pool, *numbers, bool(held.mirror)))
         if not np.isfinite(found).all():
-            raise InputError("expected pixels whose squares are numbers in float32, got larger ones or smaller; rescale")
+            raise InputError("expected pixels whose squares are numbers in float32, got larger or smaller ones")
         return found
 
     def check_settings(self) -> None:

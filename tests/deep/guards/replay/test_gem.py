@@ -131,6 +131,7 @@ def test_labels_and_streams():
         [(torch.full((3, 4), torch.nan).double(), torch.ones(3, 2).double())],
         [(torch.ones(3, 4).double(), torch.ones(3).double())],
         [(torch.ones(3, 4).double(), ["a", "b", "c"])],
+        [(torch.ones(3, 4).double(), torch.tensor([0, 1, 50]))],
         [],
     ],
 )

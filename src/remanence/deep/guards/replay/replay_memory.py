@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from remanence.deep.guards.checks.batches import Forward, call_explained, call_model, check_batches
+from remanence.deep.guards.checks.batches import Forward, call_explained, call_model, check_batches, first_line
 from remanence.deep.nn.eval_mode import eval_mode
 from remanence.errors import InputError
 
@@ -99,7 +99,13 @@ def evaluate_task(
     device = next(model.parameters()).device
     inputs = tree_map(lambda t: t.to(device), task.inputs)
     with eval_mode(model), torch.set_grad_enabled(bool(parameters)):
-        value = loss(call_explained(model, inputs, task.forward), task.targets.to(device))
+        outputs = call_explained(model, inputs, task.forward)
+        try:
+            value = loss(outputs, task.targets.to(device))
+        except (IndexError, RuntimeError, TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"expected targets that the loss takes, but it raised: {first_line(error)}") from error
         if not isinstance(value, Tensor) or value.dim():
             raise InputError(f"expected loss to return one number for a batch, got {_shape(value)}")
         grads = torch.autograd.grad(value, parameters, materialize_grads=True) if parameters else ()
