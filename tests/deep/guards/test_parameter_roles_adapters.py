@@ -74,6 +74,31 @@ def test_soft_guards_move_new_adapters_too(make, rows, learn, moved, answers):
     assert moved(net, old) < 1.0
 
 
+def test_adapters_added_after_absorb_raise_an_error_until_their_inputs_were_absorbed(rows, learn, moved, answers):
+    """As peft's add_adapter and set_adapter: the layer then answers earlier inputs through another pair."""
+    net, x, new = adapted(), rows(3, 10), rows(6, 10, seed=1)
+    old, guard = [(x, answers(net, x))], rm.deep.GradientProjection(net)
+    guard.absorb([x])
+    torch.manual_seed(1)
+    for layer in (net[0], net[2]):
+        fresh = Linear(layer.base_layer, 2).double()
+        layer.lora_A["default"].requires_grad_(False)
+        layer.lora_A["second"], layer.lora_B["second"] = fresh.lora_A["default"], fresh.lora_B["default"]
+        layer.forward = lambda x, layer=layer: layer.base_layer(x) + layer.lora_B["second"](layer.lora_A["second"](x))
+    optimizer = optim.AdamW([p for n, p in net.named_parameters() if "second" in n], lr=0.05)
+    with (
+        pytest.raises(rm.InputError, match=r"0\.lora_A\.second, 2\.lora_A\.second.*absorb those inputs once more"),
+        guard.protect(optimizer),
+    ):
+        pytest.fail("the block was entered")
+    assert guard.report().tasks == 1 and moved(net, old) == 0
+    guard.absorb([x])
+    assert moved(net, old) == 0
+    losses = learn(net, guard, new, optimizer, steps=40)
+    assert losses[-1] < 0.5 * losses[0]
+    assert moved(net, old) < 1e-13
+
+
 def test_an_adapter_whose_first_layer_is_also_used_elsewhere_raises_and_changes_nothing(rows):
     class Twice(Linear):
         def forward(self, x):

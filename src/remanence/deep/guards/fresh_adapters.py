@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 
 from remanence.deep.guards.input_recorder import InputRecorder
+from remanence.deep.guards.parameter_roles import ParameterRoles
 from remanence.deep.guards.projection.protected_directions import ProtectedDirections
 from remanence.deep.nn.lowrank_root import with_targets
+from remanence.errors import InputError
 
 Directions = dict[str, ProtectedDirections]
 
@@ -49,3 +51,26 @@ def move_fresh_adapters(
         recorder.roots.pop(up, None)
         recorder.rows.pop(up, None)
     return directions, start
+
+
+def check_absorbed(roles: ParameterRoles, known: Directions, trained: set[int]) -> None:
+    """Raise InputError if adapters are trained that were added to an absorbed layer, or activated, after `absorb`.
+
+    Parameters
+    ----------
+    trained : set of int
+        The ids of the parameters that an optimizer may change.
+    """
+    late = []
+    for pair in roles.adapters:
+        names = {roles.aliases[pair.down], roles.aliases[pair.up]}
+        beside = any(name.startswith(pair.layer) for name in known if name not in names)
+        if beside and not names & known.keys() and any(id(p) in trained for p in pair.up_module.parameters()):
+            late.append(pair.down)
+    if late:
+        raise InputError(
+            f"expected adapters that were there when their layers were absorbed, got {', '.join(late[:8])}, which "
+            "would change the outputs on earlier inputs; absorb those inputs once more with these adapters active "
+            "(while B is zero this changes no output), or name them in free=(…) if earlier inputs are answered without "
+            "them"
+        )

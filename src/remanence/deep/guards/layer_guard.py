@@ -19,7 +19,7 @@ from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from remanence.deep.guards.checks.batches import Forward, call_model
 from remanence.deep.guards.checks.memory_bounds import memory_bounds
 from remanence.deep.guards.checks.trial import TrialStep
-from remanence.deep.guards.fresh_adapters import move_fresh_adapters
+from remanence.deep.guards.fresh_adapters import check_absorbed, move_fresh_adapters
 from remanence.deep.guards.guard import Guard, check_complete, check_saved, saved_state
 from remanence.deep.guards.guard_memory import (
     GuardMemory,
@@ -333,6 +333,8 @@ class LayerGuard(Guard):
 
     def _attach(self, hooks: ExitStack, optimizers: tuple[torch.optim.Optimizer, ...]) -> list[StepProjector]:
         self._roles = self._current_roles()
+        trained = {id(p) for o in optimizers for group in o.param_groups for p in group["params"] if p.requires_grad}
+        check_absorbed(self._roles, self._memory.directions, trained)
         self._warn_if_moved("the first guarded step restores them", stacklevel=5)
         frozen_batch_norms(self._roles.frozen_norms(self._memory.frozen), hooks)
         return self._projectors(self._memory)

@@ -49,6 +49,7 @@ class AdapterPair:
     down: str  # A
     up: str  # B
     up_module: nn.Module
+    layer: str  # the module that holds the pair, with a dot at the end unless it is the model
     magnitude: Magnitude | None = None
 
     @property
@@ -66,7 +67,9 @@ def adapter_pairs(model: nn.Module) -> Iterator[AdapterPair]:
                 down, up = downs[key], ups[key]
                 if down.bias is None and down.weight.shape[0] == up.weight.shape[1]:
                     paths = [".".join(filter(None, (name, part, key))) for part in (first, second)]
-                    yield AdapterPair(paths[0], paths[1], up, _magnitude(name, module, key, down, up))
+                    yield AdapterPair(
+                        paths[0], paths[1], up, f"{name}." if name else "", _magnitude(name, module, key, down, up)
+                    )
 
 
 def _by_adapter(part: Any) -> dict[str, Any]:
