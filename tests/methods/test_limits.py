@@ -102,3 +102,29 @@ def test_settings_beyond_all_numbers_are_refused_in_words(value):
         with pytest.raises(rm.InputError):
             make(value)
     assert rm.RLS(forget=10**30).forget == 1e30
+
+
+@pytest.mark.parametrize(
+    ("method", "features"),
+    [
+        (rm.LMS(), 10**13),
+        (rm.RLS(), 10**30),
+        (rm.Switching(), 10**30),
+        (rm.Switching(modes=10**8), 3),
+        (rm.Switching(modes=10**80), 30),
+        (rm.Switching(modes=10**5), 1),
+        (rm.Switching(), 300),
+        (rm.BlockLMS(10**12), 1),
+        (rm.BlockLMS(10**30), 2),
+    ],
+)
+def test_sizes_beyond_the_memory_are_refused_at_once(method, features, monkeypatch):
+    monkeypatch.setattr("remanence.validation.PHYSICAL", 16e9)
+    with pytest.raises(rm.InputError, match="would need"):
+        method.init(features, 1)
+
+
+def test_states_are_compared_with_settings_of_any_size():
+    for method, other in [(rm.Switching(10**9), rm.Switching(2)), (rm.BlockLMS(3, block=10**30), rm.BlockLMS(3))]:
+        state = other.update(other.init(2, 1), np.ones((4, 2)), np.ones((4, 1)))
+        assert other.accepts_state(state) and not method.accepts_state(state)

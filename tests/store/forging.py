@@ -161,7 +161,10 @@ def change_words(rng, words):
     if word in ("library", "format") or rng.random() < 0.1:
         words[word] = pick(rng, TEXTS)
         return
-    tree = {"": json.loads(words[word])}
+    try:
+        tree = {"": json.loads(words[word])}
+    except (ValueError, RecursionError):  # changed to one of TEXTS before
+        return
     if word == "notes" and not tree[""]:
         tree[""] = copy.deepcopy(NOTES)
     change_tree(rng, tree, {"x": 0})

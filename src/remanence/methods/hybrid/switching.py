@@ -91,8 +91,11 @@ class Switching(Method[SwitchingState]):
         start = check_start(start, features, outputs, dtype)
         if start.dtype != np.float64:
             raise InputError(f"expected dtype float64 for Switching, got {start.dtype}: powers of the data need digits")
+        what, hint = f"monomials of {features} features", "use fewer modes or features"
+        largest = 16 * outputs * (comb(features + self.modes, self.modes) - 1) ** 2
+        check_memory(float(min(largest, 10**300)), what, hint)  # (before as many degrees are gone through)
         sizes = self._sizes(features)
-        check_memory(8.0 * outputs * sizes[-1] ** 2, f"monomials of {features} features", "use fewer modes or features")
+        check_memory(16.0 * outputs * sum(m * m for m in sizes), what, hint)
         return SwitchingState(start, tuple(empty(m, 1) for _ in range(outputs) for m in sizes), np.zeros(0), 0)
 
     @quiet
@@ -195,7 +198,7 @@ class Switching(Method[SwitchingState]):
         return state.start
 
     def accepts_state(self, state: object) -> bool:
-        if not isinstance(state, SwitchingState):
+        if not isinstance(state, SwitchingState) or len(state.roots) != self.modes * state.start.shape[1]:
             return False
         d, c = state.start.shape
         shapes = [root.target.shape for root in state.roots]

@@ -28,6 +28,7 @@ from remanence.methods.signals.complex_numbers import check_complex_start, is_co
 from remanence.validation import (
     check_block,
     check_count,
+    check_memory,
     check_number,
     check_result,
     check_rows,
@@ -106,6 +107,7 @@ class BlockLMS(Method[BlockLMSState]):
     def init(self, features: int, outputs: int, start: Any = None, dtype: DTypeLike = np.float64) -> BlockLMSState:
         check = check_complex_start if is_complex(dtype) else check_start
         first = check(start, features, outputs, dtype)
+        check_memory(2.0 * first.nbytes * self.taps, f"{self.taps:.3g} taps of {features} signals", "use fewer taps")
         W = np.zeros((self.taps, features, outputs), first.dtype)
         W[0] = first
         past, none = np.zeros((self.taps - 1, features), W.dtype), np.zeros((0, outputs), W.dtype)
@@ -171,14 +173,15 @@ class BlockLMS(Method[BlockLMSState]):
     def accepts_state(self, state: object) -> bool:
         if not isinstance(state, BlockLMSState) or len(state.W) != self.taps:
             return False
+        begun, bins = len(state.errors), len(state.power)
+        if begun >= self._block or len(state.signal) != self.taps - 1 + begun:
+            return False
+        if not bins:
+            return True
+        if not self.normalized or self._block + self.taps > 2 * bins:
+            return False
         *_, length = _transforms(self._block + self.taps, state.W.dtype)
-        bins = length if state.W.dtype.kind == "c" else length // 2 + 1
-        begun = len(state.errors)
-        return (
-            begun < self._block
-            and len(state.signal) == self.taps - 1 + begun
-            and len(state.power) in (0, bins if self.normalized else 0)
-        )
+        return bins == (length if state.W.dtype.kind == "c" else length // 2 + 1)
 
     def with_outputs(self, state: BlockLMSState, sources: Array) -> BlockLMSState:
         n, d, _ = state.W.shape
