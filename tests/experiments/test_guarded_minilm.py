@@ -101,6 +101,32 @@ def test_figures_by_hand():
     assert megabytes({"a": torch.zeros(1000), "b": [torch.zeros(500, dtype=torch.float64)]}) == pytest.approx(0.008)
 
 
+def test_what_is_measured_was_made_by_the_run_of_the_setting_chosen(tmp_path, monkeypatch):
+    """Three values are tried, and neither the first nor the last is chosen: its network is the one that is measured."""
+    trials = guarded_minilm.Trials(Size(Counts(6, 3, 2), (2, 1), 3, 4), tmp_path)
+    scores = iter([1.0, 0.5, 1.0, 0.5])  # before; at 0.9, 0.99 and their middle
+    seen = []
+
+    def aside(net, half):
+        if half is trials.second:
+            return 0.0
+        seen.append(net.head.weight.detach().clone())
+        return next(scores)
+
+    monkeypatch.setattr(trials, "_aside", aside)
+    measured = []
+    monkeypatch.setattr(trials, "asked", lambda net, *rest: measured.append(net.head.weight.detach().clone()) or rest)
+    _, _, setting, tried = trials.guarded(guarded_minilm.rm.deep.GradientProjection, (0.9, 0.99))
+    assert setting == "energy 0.99" and len(tried) == 3
+    assert torch.equal(measured[0], seen[2]) and not torch.equal(seen[2], seen[3])
+
+
+def test_the_error_of_a_loss_by_hand():
+    """The loss 1/4 of (1, 0, 1, 0) to (1, 0, 0, 0) has the variance 3/16 per text; 4 tests and 12 held out: 1/16."""
+    before, after = np.array([1, 0, 1, 0], bool), np.array([1, 0, 0, 0], bool)
+    assert guarded_minilm.twice_the_error(before, after, 12) == pytest.approx(0.5 * (3 / 16 * 16 / 12 * 1) ** 0.5 * 2)
+
+
 def test_fisher_information_of_a_softmax_layer():
     """A linear softmax has the Fisher information mean over x of x² p (1 − p); the labels are drawn, so roughly."""
 
@@ -122,13 +148,16 @@ def test_fisher_information_of_a_softmax_layer():
 
 def test_minilm_card(monkeypatch, tmp_path):
     monkeypatch.setattr(guarded_minilm, "QUICK", Size(Counts(6, 3, 2), (2, 1), 3, 4))
-    for name in ("ENERGIES", "DAMPINGS", "ALPHAS", "STRENGTHS"):
+    for name in ("ENERGIES", "DAMPINGS", "ALPHAS", "LORA_ENERGIES", "STRENGTHS"):
         monkeypatch.setattr(guarded_minilm, name, getattr(guarded_minilm, name)[:2])
     card = guarded_minilm.make(True, tmp_path)
     compared, choices = card.tables
     assert len(compared.rows) == 12 and all(len(row) == len(compared.columns) for row in compared.rows)
-    chosen = {row[0]: row[1] for row in compared.rows if row[1]}
-    last = {row[0]: row[1] for row in choices.rows}
-    assert {name: setting.split()[1] for name, setting in chosen.items()} == last
+    chosen = {row[0]: row[1].split()[1] for row in compared.rows if row[1]}
+    tried = {name: [row[1:3] for row in choices.rows if row[0] == name] for name in chosen}
+    assert set(tried) == {row[0] for row in choices.rows}
+    for name, value in chosen.items():
+        assert value in [setting for setting, _ in tried[name]]
+    assert len(tried["EWC"]) <= 2 and all(1 <= len(rows) <= 3 for rows in tried.values())
     card.write(tmp_path, "command", 1.0)
     assert (tmp_path / "guarded_minilm.svg").is_file()
