@@ -462,6 +462,115 @@ def test_layers_that_cannot_be_edited_are_refused_with_a_reason():
     rm.deep.Editor(wrapped, "0.base_layer")
 
 
+def test_weights_that_are_not_the_layers_own_are_refused():
+    """Shared memory, weights computed in every call, and numbers that no edit can be added to."""
+    for share in (
+        lambda a: a.weight.data,
+        lambda a: a.weight.data.clone().t().contiguous().t(),
+        lambda a: a.weight.data.t(),
+    ):
+        net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+        net[1].weight.data = share(net[0])
+        if net[1].weight.data_ptr() == net[0].weight.data_ptr():
+            with pytest.raises(rm.InputError, match=r"also '1\.weight'"):
+                rm.deep.Editor(net, "0")
+        else:
+            rm.deep.Editor(net, "0")
+    whole = torch.randn(8, 4)
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+    net[0].weight.data, net[1].weight.data = whole[:4], whole[4:]  # side by side in one buffer
+    rm.deep.Editor(net, "0")
+    with pytest.warns(FutureWarning, match="weight_norm"):
+        normed = torch.nn.utils.weight_norm(torch.nn.Linear(4, 3))
+    lost = torch.nn.Linear(4, 3)
+    lost.weight.data[0, 0] = np.nan
+    for module, reason in (
+        (normed, "computed from others"),
+        (lost, "NaN"),
+        (torch.nn.Linear(4, 3, dtype=torch.complex64), "real numbers"),
+    ):
+        with pytest.raises(rm.InputError, match=reason):
+            rm.deep.Editor(torch.nn.Sequential(module), "0")
+    compiled = torch.nn.Sequential(torch.compile(torch.nn.Linear(6, 3), backend="eager"))
+    with pytest.raises(rm.InputError, match=r"name '0\._orig_mod'"):
+        rm.deep.Editor(compiled, "0")
+
+
+def test_a_layer_called_by_name_is_edited():
+    class Named(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = torch.nn.Linear(6, 3)
+
+        def forward(self, x):
+            return self.out(input=x)
+
+    net, x = Named(), torch.randn(1, 6)
+    editor = rm.deep.Editor(net, "out")
+    editor.absorb([torch.randn(30, 6)])
+    found = rm.deep.find_value(net, "out", x, (), 2)
+    editor.edit(found.key[None], found.value[None], "a", np.inf)
+    assert int(net(x).argmax()) == 2
+    editor.undo("a")
+    rm.deep.edit_layers([editor], x, (), found.value, "b", np.inf)
+    assert int(net(x).argmax()) == 2
+
+
+def exact_change(absorbed, K, T, weights, strength, ridge):
+    """D of (ED) in many digits."""
+    mpmath.mp.dps = 400
+    A, k = precise(absorbed), precise(K)
+    M = mpmath.inverse(strength * A.T * A / len(absorbed) + ridge * mpmath.eye(K.shape[1]))
+    B = mpmath.diag([0 if np.isinf(w) else 1 / mpmath.mpf(w) for w in weights])
+    return M * k.T * mpmath.inverse(k * M * k.T + B) * precise(T)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [(1.0, 1e-200, np.inf, np.inf), (1.0, 1e-30, np.inf, 1e20), (1e-8, 1e8, 1e15, 1e30), (1e200, 1.0, 1.0, np.inf)],
+)
+def test_weights_of_any_size_stand_beside_each_other(given):
+    rng = np.random.default_rng(0)
+    K0, K, V = rng.standard_normal((40, 6)), rng.standard_normal((4, 6)), rng.standard_normal((4, 3))
+    net = layer(6, 3, bias=False)
+    W0 = weights(net)
+    edited(net, K0, K, V, given, strength=2.0, ridge=1e-3)
+    close(net, W0, exact_change(K0, K, V - K @ W0, given, 2.0, 1e-3), 1e-9)
+
+
+@pytest.mark.parametrize("weight", [1.0, 1e12, 1e18, 1e60, np.inf])
+@pytest.mark.parametrize("gap", [0.0, 1e-9, 1e-6])
+def test_keys_that_nearly_repeat_are_solved_for_every_weight(weight, gap):
+    """A Gram matrix has too few digits for them, or is not positive definite at all."""
+    rng = np.random.default_rng(1)
+    K0, K = rng.standard_normal((40, 6)), rng.standard_normal((2, 6))
+    K = np.vstack([K, K + gap * rng.standard_normal((2, 6))])
+    net, V = layer(6, 3, bias=False), K @ rng.standard_normal((6, 3))
+    W0 = weights(net)
+    editor = edited(net, K0, K, V, weight, strength=2.0, ridge=1e-3)
+    finite = min(weight, 1e60)  # which is exact to all digits that are compared
+    close(net, W0, exact_change(K0, K, V - K @ W0, [finite] * 4, 2.0, 1e-3), 1e-6)
+    size = np.linalg.norm(weights(net) - W0) / np.linalg.norm(W0)
+    assert editor.edits()["e"].size == pytest.approx(size, rel=1e-6)
+
+
+def test_figures_beyond_the_squares_of_floats():
+    rng = np.random.default_rng(2)
+    K0, K, V = rng.standard_normal((40, 6)), rng.standard_normal((1, 6)), rng.standard_normal((1, 3))
+    for key_size, value_size in ((1e200, 1.0), (1.0, 1e200), (1e200, 1e200), (1e-200, 1.0)):
+        net = layer(6, 3, bias=False)
+        start = weights(net)
+        editor = edited(net, K0, key_size * K, value_size * V, strength=2.0, ridge=1e-3)
+        report = editor.report()
+        assert all(np.isfinite([report.missed, report.preserved_moved, report.norm_ratio, editor.edits()["e"].size]))
+        editor.undo("e")
+        assert (weights(net) == start).all()
+    editor = rm.deep.Editor(layer(6, 3), "0")
+    with pytest.raises(rm.InputError, match="overflow"):
+        editor.absorb([tensor(1e200 * K0)])
+    assert editor.report().absorbed == 0
+
+
 def test_an_editor_refuses_a_model_that_differs_elsewhere(tmp_path):
     """Keys and values belong to the whole model, not to the weights of the layer alone."""
     net = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Tanh(), torch.nn.Linear(6, 3)).double()

@@ -157,3 +157,46 @@ def test_facts_found_together_are_those_found_alone():
         with pytest.raises(rm.InputError):
             use = {"inputs": rows, "positions": places, "targets": [1, 2], **change}
             rm.deep.find_values(stream, "0", **use)
+
+
+def test_values_are_found_in_inference_mode_too():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(
+        torch.nn.Embedding(9, 6), torch.nn.Flatten(1), torch.nn.Linear(12, 8), torch.nn.Linear(8, 4)
+    )
+    with torch.inference_mode():
+        found = rm.deep.find_value(net, "2", torch.tensor([[1, 2]]), (), 3)
+        made = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 3))
+        with pytest.raises(rm.InputError, match="inference mode"):
+            rm.deep.find_value(made, "0", torch.randn(1, 4), (), 2)
+    torch.testing.assert_close(found.value, rm.deep.find_value(net, "2", torch.tensor([[1, 2]]), (), 3).value)
+    editor = rm.deep.Editor(made, "1")
+    before = made[1].weight.clone()
+    editor.absorb([torch.randn(20, 4)])
+    editor.edit(torch.randn(1, 4), torch.randn(1, 3), "a")
+    assert (made[1].weight != before).any()
+    editor.undo("a")
+    assert (made[1].weight == before).all()
+
+
+def test_a_layer_that_is_called_more_than_once_is_refused():
+    """No call can be meant: an edit acts on all of them."""
+    shared = torch.nn.Linear(4, 4)
+    net, x = torch.nn.Sequential(shared, torch.nn.Tanh(), shared), torch.randn(2, 4)
+    with pytest.raises(rm.InputError, match="called 2 times"):
+        rm.deep.find_value(net, "0", x, (), 1)
+    editor = rm.deep.Editor(net, "0")
+    editor.absorb([torch.randn(20, 4)])
+    with pytest.raises(rm.InputError, match="called 2 times"):
+        rm.deep.edit_layers([editor], x, (), torch.ones(4), "a")
+    assert not editor.edits()
+
+
+def test_inputs_that_do_not_fit_are_refused_in_words():
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 3))
+    for bad in (torch.randn(1, 5), torch.randn(1, 4).double()):
+        with pytest.raises(rm.InputError, match=r"expected (batches|inputs)"):
+            rm.deep.find_value(net, "0", bad, (), 1)
+        with pytest.raises(rm.InputError, match=r"expected (batches|inputs)"):
+            rm.deep.edit_layers([rm.deep.Editor(net, "0")], bad, (), torch.ones(4), "a")
+    assert all(p.requires_grad for p in net.parameters())

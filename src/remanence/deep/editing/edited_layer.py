@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from remanence.arrays import Array
 from remanence.errors import InputError
 
+WRAPPED = ("base_layer", "_orig_mod")  # where adapters and compiled modules keep the layer
+
 
 class EditedLayer:
     """A linear layer inside a model, found by its name."""
@@ -23,15 +25,24 @@ class EditedLayer:
         self.name, self.module = name, modules[name]
         self.transposed = not _is_conv1d(self.module)
         if not (isinstance(self.module, nn.Linear) or _is_conv1d(self.module)):
-            kind, inside = f"{type(self.module).__module__}.{type(self.module).__name__}", f"{name}.base_layer"
+            kind = f"{type(self.module).__module__}.{type(self.module).__name__}"
+            inside = [f"{name}.{part}" for part in WRAPPED if f"{name}.{part}" in modules]
             raise InputError(
                 f"expected a Linear layer, or Conv1D of transformers, got {kind}"
-                + (f"; an adapter wraps it: name {inside!r}, or merge the adapter first" if inside in modules else "")
+                + "".join(f"; it wraps one: name {part!r}" for part in inside)
+                + (", or merge the adapter first" if inside and inside[0].endswith("base_layer") else "")
             )
-        if nn.utils.parametrize.is_parametrized(self.module):
-            raise InputError(f"expected a plain weight, got the parametrized one of {name!r}; remove that first")
+        if nn.utils.parametrize.is_parametrized(self.module) or "weight" not in dict(self.module.named_parameters()):
+            raise InputError(
+                f"expected a plain weight, got that of {name!r}, which is computed from others (a parametrization or "
+                f"weight norm); remove that first"
+            )
         if self.parameter.is_meta:
             raise InputError(f"expected weights in memory, got {name!r} on the meta device; load the model first")
+        if not self.parameter.is_floating_point():
+            raise InputError(f"expected weights of real numbers, got {self.parameter.dtype} in {name!r}")
+        if not all(np.isfinite(numbers).all() for numbers in self.present()):
+            raise InputError(f"the weights or the bias of layer {name!r} contain NaN or infinity; load sound weights")
         if tied := _other_uses(model, self.module, self.parameter):
             raise InputError(
                 f"expected a weight of the layer's own, got that of {name!r}, which is also {tied[0]!r}: an edit would "
@@ -60,7 +71,7 @@ class EditedLayer:
             raise InputError(
                 f"these edits overflow in {self.parameter.dtype}; use smaller values, or absorb more keys like theirs"
             )
-        with torch.no_grad():
+        with torch.inference_mode() if self.parameter.is_inference() else torch.no_grad():
             self.parameter.copy_(rounded)
 
     def present(self) -> tuple[Array, Array]:
@@ -88,14 +99,41 @@ def to_float64(tensor: Tensor) -> Array:
 
 
 def _other_uses(model: nn.Module, layer: nn.Module, weight: Tensor) -> list[str]:
-    """The names of other modules that hold this weight, as tied embeddings do."""
+    """The names of other parameters that share memory with this weight, as tied embeddings do."""
+    first, last = _memory(weight)
     return [
         f"{prefix}.{name}"
         for prefix, module in model.named_modules()
         if module is not layer
         for name, parameter in module.named_parameters(recurse=False)
         if parameter is weight
+        or (parameter.device == weight.device and max(first, _memory(parameter)[0]) < min(last, _memory(parameter)[1]))
     ]
+
+
+def _memory(tensor: Tensor) -> tuple[int, int]:
+    """The first address of a tensor's numbers, and the end of the last."""
+    if tensor.is_meta or not tensor.numel():
+        return 0, 0
+    steps = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + (steps + 1) * tensor.element_size()
+
+
+def check_called_once(name: str, calls: int) -> None:
+    """Refuse a layer of which one call cannot be meant, because there are several, or none."""
+    if not calls:
+        raise InputError(f"the model did not call layer {name!r} on these inputs")
+    if calls > 1:
+        raise InputError(
+            f"expected a layer that the model calls once, got {name!r}, called {calls} times on these inputs: an edit "
+            f"would act on every call; choose a layer that is not shared"
+        )
+
+
+def layer_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """What a linear layer was called with, by place or by name."""
+    found: Tensor = args[0] if args else next(iter(kwargs.values()))
+    return found
 
 
 def _is_conv1d(module: nn.Module) -> bool:

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from remanence.arrays import Array
-from remanence.deep.editing.edited_layer import EditedLayer, to_float64
+from remanence.deep.editing.edited_layer import EditedLayer, layer_input, to_float64
 from remanence.deep.editing.editor_report import EditorReport, EditSummary
 from remanence.deep.editing.editor_state import edits_from_parts, edits_to_parts, keys_from_parts, keys_to_parts
 from remanence.deep.editing.least_change import effects, least_change
-from remanence.deep.editing.preserved_keys import KeyCoordinates, PreservedKeys
+from remanence.deep.editing.preserved_keys import KeyCoordinates, PreservedKeys, norm
 from remanence.deep.guards.checks.batches import call_explained, call_model, check_batches
 from remanence.deep.nn.eval_mode import eval_mode
 from remanence.deep.nn.saved_parts import SavedParts
@@ -165,7 +165,9 @@ class Editor:
     def _keys_of(self, batch: Any, forward: Any, mask: Any) -> Array:
         """The inputs of the layer on a batch, (n, d)."""
         inputs: list[Tensor] = []
-        hook = self.layer.module.register_forward_pre_hook(lambda _, args: inputs.append(args[0].detach()))
+        hook = self.layer.module.register_forward_pre_hook(
+            lambda _, args, kwargs: inputs.append(layer_input(args, kwargs).detach()), with_kwargs=True
+        )
         try:
             with eval_mode(self.model):
                 call_explained(self.model, batch, forward)
@@ -363,17 +365,17 @@ class Editor:
         D = self._change(self._edits)
         ends = np.cumsum([len(edit.keys) for edit in self._edits.values()])
         groups = [np.arange(end - len(edit.keys), end) for end, edit in zip(ends, self._edits.values(), strict=True)]
-        start, answers = float(np.linalg.norm(self._start)), self._kept.answer_norm(self._start)
+        start, answers = norm(self._start), self._kept.answer_norm(self._start)
         found = {}
         for (name, edit), (left, right) in zip(self._edits.items(), effects(*rows, groups), strict=True):
             U = coordinates.unwhiten(left)
-            size, moved = np.linalg.norm(U @ right), np.linalg.norm(self._kept.answers(U) @ right)
+            size, moved = norm(U @ right), norm(self._kept.answers(U) @ right)
             missed = relative(edit.keys @ D - edit.change, edit.change + edit.keys @ self._start)
             found[name] = EditSummary(
                 len(edit.keys),
-                float(size) / start if start else 0.0,
+                size / start if start else 0.0,
                 missed,
-                float(moved) / answers if answers else 0.0,
+                moved / answers if answers else 0.0,
             )
         return found
 
@@ -524,8 +526,8 @@ class Editor:
 
 def relative(difference: Array, to: Array) -> float:
     """‖difference‖ / ‖to‖, 0 where there is nothing to compare with."""
-    size = float(np.linalg.norm(to))
-    return float(np.linalg.norm(difference)) / size if size else 0.0
+    size = norm(to)
+    return norm(difference) / size if size else 0.0
 
 
 def _checked_weights(weight: Any, rows: int) -> Array:

@@ -17,6 +17,7 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 
 REFINEMENTS = 2  # steps that win back the digits which forming A Aᵀ has cost
+SEEN = 1e-8  # the least share of a row that those before it may leave, before A Aᵀ has too few digits for it
 MET = 1e-6  # by how much, relative to the largest change, an exact edit may be missed before it counts as a conflict
 
 
@@ -25,13 +26,14 @@ def least_change(A: Array, T: Array, weights: Array) -> Array:
     if not len(A):
         return np.zeros((A.shape[1], T.shape[1]))
     B = 1 / weights
-    return _exact(A, T, B) if (B == 0).any() else _weighted(A, T, B)
+    solved = _solved(A, T, B)
+    return _orthogonal(A, T, B) if solved is None else np.asarray(A.T @ solved[1])
 
 
 def effects(A: Array, T: Array, weights: Array, groups: Sequence[Array]) -> Iterator[tuple[Array, Array]]:
     """Two factors, (d, k) and (k, c), of E minus what it were without each group of rows (E2)."""
-    B = 1 / weights
-    if (B == 0).any():  # P need not exist
+    solved = _solved(A, T, 1 / weights)
+    if solved is None:  # P need not exist
         whole = least_change(A, T, weights)
         for rows in groups:
             others = np.setdiff1d(np.arange(len(A)), rows)
@@ -39,23 +41,30 @@ def effects(A: Array, T: Array, weights: Array, groups: Sequence[Array]) -> Iter
         return
     from scipy.linalg import cho_solve
 
-    factor, alpha = _solved(A, T, B)
+    factor, alpha = solved
     P = cho_solve(factor, np.eye(len(A)))
     for rows in groups:
         yield A.T @ P[:, rows], np.linalg.solve(P[np.ix_(rows, rows)], alpha[rows])
 
 
-def _weighted(A: Array, T: Array, B: Array) -> Array:
-    return np.asarray(A.T @ _solved(A, T, B)[1])
-
-
-def _solved(A: Array, T: Array, B: Array) -> tuple[tuple[Array, bool], Array]:
-    """The Cholesky factor of A Aᵀ + B, and α."""
+def _solved(A: Array, T: Array, B: Array) -> tuple[tuple[Array, bool], Array] | None:
+    """The Cholesky factor of A Aᵀ + B, and α; None where rows are too dependent for their weights."""
     from scipy.linalg import cho_factor, cho_solve
 
-    gram = A @ A.T
+    if (B == 0).any():
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        gram = A @ A.T
     gram[np.diag_indices_from(gram)] += B
-    factor = cho_factor(gram, lower=True, overwrite_a=True)
+    size = np.diag(gram).copy()
+    if not np.isfinite(gram).all():
+        return None
+    try:
+        factor = cho_factor(gram, lower=True, overwrite_a=True)
+    except np.linalg.LinAlgError:
+        return None
+    if (np.diag(factor[0]) ** 2 < SEEN * size).any():
+        return None
     alpha = cho_solve(factor, T)
     for _ in range(REFINEMENTS):
         left = T - A @ (A.T @ alpha) - B[:, None] * alpha
@@ -63,21 +72,25 @@ def _solved(A: Array, T: Array, B: Array) -> tuple[tuple[Array, bool], Array]:
     return factor, alpha
 
 
-def _exact(A: Array, T: Array, B: Array) -> Array:
-    """Some edits are met exactly; rows that are combinations of others are allowed where they agree.
+def _orthogonal(A: Array, T: Array, B: Array) -> Array:
+    """Some edits are met exactly, or nearly; rows that are combinations of others are allowed where they agree.
 
-    Edits with a weight get a slack variable of their own: [A √B] [E; s] = T has the least-norm solution wanted.
+    Edits with a weight get a slack variable of their own: [A √B] [E; s] = T has the least-norm solution wanted. Rows
+    are scaled alike first, so that none counts as rounding because its key is small or its weight tiny.
     """
     from scipy.linalg import lstsq
 
     soft = np.flatnonzero(B)
+    size = np.maximum(np.abs(A).max(axis=1), np.sqrt(B))
+    size = np.where(size > 0, size, 1.0)[:, None]
     slack = np.zeros((len(A), len(soft)))
-    slack[soft, np.arange(len(soft))] = np.sqrt(B[soft])
-    found = lstsq(np.hstack([A, slack]), T, cond=len(A) * np.finfo(float).eps, lapack_driver="gelsd")[0]
+    slack[soft, np.arange(len(soft))] = np.sqrt(B[soft]) / size[soft, 0]
+    found = lstsq(np.hstack([A / size, slack]), T / size, cond=len(A) * np.finfo(float).eps, lapack_driver="gelsd")[0]
     E = np.asarray(found[: A.shape[1]])
     exact = B == 0
-    missed = np.linalg.norm(A[exact] @ E - T[exact], axis=1)
-    if (missed > MET * np.linalg.norm(T, axis=1).max()).any():
+    unit = np.abs(T).max() or 1.0  # no square overflows
+    missed = np.linalg.norm((A[exact] @ E - T[exact]) / unit, axis=1)
+    if (missed > MET * np.linalg.norm(T / unit, axis=1).max()).any():
         raise InputError(
             "these exact edits contradict each other, or ask for a change along keys that are preserved exactly: their "
             "keys depend on each other and their values do not fit; undo one of them, give a weight, or use "

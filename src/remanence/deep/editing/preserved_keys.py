@@ -98,6 +98,8 @@ class PreservedKeys:
     def with_keys(self, K: Array, rank: int | None) -> "PreservedKeys":
         """With more keys (n, d)."""
         energy = self.energy + float(np.vdot(K, K))
+        if not np.isfinite(energy):
+            raise InputError("the squares of these inputs of the layer overflow; nothing was absorbed")
         targets = np.zeros((len(K), 1))
         moment = self.moment
         if rank is None:
@@ -136,7 +138,7 @@ class PreservedKeys:
 
     def answer_norm(self, D: Array) -> float:
         """‖K D‖ (Frobenius): by how much weights (d, c) act on the keys."""
-        return float(np.linalg.norm(self.answers(D)))
+        return norm(self.answers(D))
 
     def soft(self, strength: float, ridge: float) -> KeyCoordinates:
         """Coordinates (K1): λ = strength, μ = ridge."""
@@ -165,6 +167,12 @@ class PreservedKeys:
         else:
             kept = int(np.searchsorted(np.cumsum(s**2), energy * self.energy)) + 1
         return ProjectedCoordinates(V[:, :kept], 1 / np.sqrt(ridge))
+
+
+def norm(M: Array) -> float:
+    """‖M‖ (Frobenius), without squares that overflow."""
+    largest = float(np.abs(M).max(initial=0.0))
+    return largest * float(np.linalg.norm(M / largest)) if largest else 0.0
 
 
 def _undetermined() -> InputError:

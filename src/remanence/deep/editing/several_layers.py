@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from remanence.deep.editing.edited_layer import check_called_once, layer_input
 from remanence.deep.editing.editor import Editor
 from remanence.deep.editing.value_search import row_index
-from remanence.deep.guards.checks.batches import call_model
+from remanence.deep.guards.checks.batches import call_explained, call_model
 from remanence.deep.nn.eval_mode import eval_mode
 from remanence.errors import InputError
 
@@ -79,15 +80,16 @@ def edit_layers(
 def _at(editor: Editor, inputs: Any, place: tuple[Any, ...]) -> tuple[Tensor, Tensor]:
     """Inputs and outputs of the layer at a position, (rows, width) each."""
     seen: list[tuple[Tensor, Tensor]] = []
-    hook = editor.layer.module.register_forward_hook(lambda _, args, output: seen.append((args[0], output)))
+    hook = editor.layer.module.register_forward_hook(
+        lambda _, args, kwargs, output: seen.append((layer_input(args, kwargs), output)), with_kwargs=True
+    )
     try:
         with eval_mode(editor.model):
-            call_model(editor.model, inputs)
+            call_explained(editor.model, inputs, call_model)
     finally:
         hook.remove()
-    if not seen:
-        raise InputError(f"the model did not call layer {editor.layer.name!r} on these inputs")
-    keys, values = seen[-1]
+    check_called_once(editor.layer.name, len(seen))
+    keys, values = seen[0]
     index = row_index(place, len(values), values.device)
     try:
         return keys[index], values[index]

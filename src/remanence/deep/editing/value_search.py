@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
-from remanence.deep.editing.edited_layer import EditedLayer
-from remanence.deep.guards.checks.batches import call_model
-from remanence.deep.nn.eval_mode import full_precision
+from remanence.deep.editing.edited_layer import EditedLayer, check_called_once, layer_input
+from remanence.deep.guards.checks.batches import call_explained, call_model
+from remanence.deep.nn.eval_mode import eval_mode
 from remanence.deep.nn.wrappers import unwrap
 from remanence.errors import InputError
 from remanence.validation import check_count, check_number
@@ -63,12 +64,23 @@ def search_values(
     steps, rate, decay, limit = descent.checked()
     model = unwrap(model)
     seen: dict[str, Tensor] = {}
-    with _frozen(model), full_precision(), torch.enable_grad():
+    calls = 0
+    with eval_mode(model), torch.inference_mode(False), torch.enable_grad(), _frozen(model):
+        inputs = tree_map(_differentiable, inputs)
 
-        def add(_: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
+        def run() -> Any:
+            nonlocal calls
+            calls = 0
+            output = call_explained(model, inputs, call_model)
+            check_called_once(layer, calls)
+            return output
+
+        def add(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
+            nonlocal calls
+            calls += 1
             index = row_index(place, len(output), output.device)
             try:
-                key, value = args[0][index].detach(), output[index].detach()
+                key, value = layer_input(args, kwargs)[index].detach(), output[index].detach()
             except IndexError:
                 raise InputError(f"expected a position within {tuple(output.shape[1:-1])}, got {place}") from None
             if value.ndim != 2:
@@ -87,23 +99,21 @@ def search_values(
             output[index] = (output[index] + (seen["size"] * seen["change"])[seen["owner"]]).to(output.dtype)
             return output
 
-        hook = EditedLayer(model, layer).module.register_forward_hook(add)
+        hook = EditedLayer(model, layer).module.register_forward_hook(add, with_kwargs=True)
         try:
-            _checked_loss(loss_of(call_model(model, inputs)))
-            if not seen:
-                raise InputError(f"the model did not call layer {layer!r} on these inputs")
+            _checked_loss(loss_of(run()))
             change = seen["change"]
             optimizer = torch.optim.Adam([change], lr=rate / change.shape[1] ** 0.5)
             for _ in range(steps):
                 optimizer.zero_grad()
-                loss = _checked_loss(loss_of(call_model(model, inputs)))
+                loss = _checked_loss(loss_of(run()))
                 torch.autograd.backward(loss.sum() + decay * change.square().sum())
                 optimizer.step()
                 with torch.no_grad():
                     length = change.norm(dim=1, keepdim=True).clamp_min(limit)
                     change *= limit / length
             with torch.no_grad():
-                loss = _checked_loss(loss_of(call_model(model, inputs)))
+                loss = _checked_loss(loss_of(run()))
         finally:
             hook.remove()
         keys, values = (mean_by_fact(seen[part], seen["owner"]) for part in ("key", "value"))
@@ -131,19 +141,24 @@ def _checked_loss(loss: Any) -> Tensor:
     return loss
 
 
+def _differentiable(part: Any) -> Any:
+    """A tensor through which gradients can be computed, wherever it was made."""
+    return part.clone() if isinstance(part, Tensor) and part.is_inference() else part
+
+
 @contextmanager
 def _frozen(model: nn.Module) -> Iterator[None]:
-    """The model in eval mode, its parameters without gradients."""
-    modes = {module: module.training for module in model.modules()}
+    """The model's parameters without gradients."""
     wanted = {p: p.requires_grad for p in model.parameters()}
+    if any(p.is_inference() for p in (*wanted, *model.buffers())):
+        raise InputError(
+            "expected a model through which gradients can be computed, got weights made in inference mode; load or "
+            "build the model outside of torch.inference_mode()"
+        )
     try:
-        for module in modes:
-            module.training = False
         for p in wanted:
             p.requires_grad_(False)
         yield
     finally:
-        for module, mode in modes.items():
-            module.training = mode
         for p, flag in wanted.items():
             p.requires_grad_(flag)
