@@ -8,6 +8,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 import remanence as rm
+from remanence.memory.kernel.return_to_prior import returned
+from remanence.parallel.blas_threads import one_thread
 
 rng = np.random.default_rng(0)
 X, Y = rng.uniform(-3, 3, (60, 2)), rng.standard_normal((60, 2))
@@ -112,6 +114,19 @@ def test_the_tracker_that_prunes_is_the_one_in_means_and_covariances(budget, for
     q = np.linalg.solve(slow.kernels(slow.points), slow.kernels(at).T)
     variances = 1.1 + np.einsum("ij,ik,kj->j", q, slow.cov - slow.kernels(slow.points), q)
     np.testing.assert_allclose(method.variance(state, at)[:, 0], variances, atol=1e-8)
+
+
+def test_the_small_solutions_of_the_tracker_are_not_shared_between_threads(monkeypatch):
+    """Each of them would wait for a second thread, on a busy machine ten times as long as it takes."""
+    inside = []
+
+    def recorded(*args):
+        inside.append(one_thread.inside)
+        return returned(*args)
+
+    monkeypatch.setattr("remanence.methods.kernel.kernel_rls.returned", recorded)
+    learned(rm.KernelRLS(budget=4), X[:9], Y[:9])
+    assert len(inside) == 9 and all(inside) and not one_thread.inside
 
 
 def test_the_tracker_follows_a_change_that_least_squares_averages():

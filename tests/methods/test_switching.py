@@ -123,6 +123,19 @@ def test_the_model_in_force_is_that_of_the_latest_sample():
     np.testing.assert_allclose(method.weights(state)[:, 0], MODELS[mode[-1]], atol=1e-9)
 
 
+@pytest.mark.parametrize("modes", [1, 2, 3])
+def test_streams_that_begin_with_silent_inputs_are_learned(modes):
+    X, Y, _ = stream(MODELS[:1])
+    X[:5], Y[:5] = 0, [[3], [0], [-1], [2], [2]]
+    method = rm.Switching(modes, tolerance=0.2)
+    silent = learned(method, X[:5], Y[:5])
+    np.testing.assert_array_equal(method.models(silent), np.zeros((1, 3)))
+    assert method.segment(silent, X[:5], Y[:5]).tolist() == [0] * 5
+    state, errors = method.track(method.init(3, 1), X, Y)
+    np.testing.assert_array_equal(errors[:5], Y[:5])
+    np.testing.assert_allclose(method.weights(state)[:, 0], MODELS[0], atol=1e-9)
+
+
 def test_forgetting_follows_other_models_and_merging_is_learning_both():
     X, Y, _ = stream()
     other = MODELS[::-1] + np.array([[3.0], [-2.0]])

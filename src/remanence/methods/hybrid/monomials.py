@@ -37,8 +37,8 @@ def factors(coefficients: Array, spread: Array, projector: Array, degree: int) -
 
     x are combinations of the columns of `spread` (d, r), for which alone p is known; models are projected onto them.
     """
-    if degree == 1:
-        return (projector @ coefficients)[None]
+    if degree == 1 or not spread.size:  # (all x zero: nothing is known of any model)
+        return (projector @ coefficients[: len(spread)])[None]
     p, powers = np.append(-coefficients, 1.0), exponents(len(spread), degree)
     rng = np.random.default_rng(0)
     lines, anywhere = rng.standard_normal((LINES, spread.shape[1])) @ spread.T, rng.standard_normal(len(spread))

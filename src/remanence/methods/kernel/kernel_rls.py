@@ -25,6 +25,7 @@ from remanence.memory.kernel.return_to_prior import joint, marginal, returned
 from remanence.memory.root import Root, empty, sums_of_squares, take_outputs
 from remanence.memory.tracking import Tracker, rows_per_call
 from remanence.methods.protocol import Method
+from remanence.parallel.blas_threads import one_thread
 from remanence.validation import (
     check_block,
     check_count,
@@ -165,15 +166,16 @@ class KernelRLS(Method[KernelRLSState]):
     def _track_bounded(self, state: KernelRLSState, X: Array, Y: Array) -> tuple[KernelRLSState, Array]:
         """Row by row: predict, forget, learn, and drop a sample where there are too many."""
         dictionary, data, errors = state.dictionary, state.data, np.empty_like(Y)
-        for i in range(len(X)):
-            rest = Y[i : i + 1] - X[i : i + 1] @ state.start
-            dictionary, data, row = self._grown(dictionary, data, X[i : i + 1])
-            errors[i] = (rest - row @ self._solved(dictionary, data))[0]
-            data = returned(data, dictionary.factor, self.forget, self.ridge).folded(row, rest)  # (K3)
-            if self.budget is not None and len(dictionary.points) > self.budget:
-                least = int(np.argmin(dictionary.cost_of_removal(self._solved(dictionary, data))))
-                dictionary, alone = dictionary.without(least)  # (K4)
-                data = marginal(data, least, alone, self.ridge)
+        with one_thread:
+            for i in range(len(X)):
+                rest = Y[i : i + 1] - X[i : i + 1] @ state.start
+                dictionary, data, row = self._grown(dictionary, data, X[i : i + 1])
+                errors[i] = (rest - row @ self._solved(dictionary, data))[0]
+                data = returned(data, dictionary.factor, self.forget, self.ridge).folded(row, rest)  # (K3)
+                if self.budget is not None and len(dictionary.points) > self.budget:
+                    least = int(np.argmin(dictionary.cost_of_removal(self._solved(dictionary, data))))
+                    dictionary, alone = dictionary.without(least)  # (K4)
+                    data = marginal(data, least, alone, self.ridge)
         check_result(data.factor, data.target, errors)
         return KernelRLSState(dictionary, data, state.start, state.count + len(X)), errors
 
