@@ -81,9 +81,14 @@ def check_finite(array: Array, name: str) -> None:
         if not np.isfinite(array).all():
             raise InputError(f"{name} contains NaN or infinity; drop or impute those rows before learning")
         largest = float(np.abs(array).max())
-    limit = LARGEST[array.dtype]
+    check_magnitude(largest, array.dtype, name)
+
+
+def check_magnitude(largest: float, dtype: Any, name: str) -> None:
+    """Refuse numbers of which the largest has a square that is too large to be summed."""
+    limit = LARGEST[dtype]
     if largest > limit:
-        raise InputError(f"expected {name} within ±{limit:.0e} for {array.dtype}, got {largest:.1e}; rescale the data")
+        raise InputError(f"expected {name} within ±{limit:.0e} for {dtype}, got {largest:.1e}; rescale the data")
 
 
 def check_rows(X: Any, features: int, dtype: npt.DTypeLike = np.float64, finite: bool = True) -> Array:

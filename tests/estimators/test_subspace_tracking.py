@@ -125,6 +125,12 @@ def test_cutting_the_stream_elsewhere_changes_nothing(tracker, tmp_path):
         (lambda X: rm.GROUSE().fit(np.full((2, 2), np.inf)), "inf"),
         (lambda X: rm.GROUSE().fit(X).partial_fit(X[:, :2]), "2 features"),
         (lambda X: rm.PETRELS().fit(X).inverse_transform(X[:, :2]), "shape"),
+        (lambda X: rm.GROUSE().fit(X).inverse_transform([["a"]]), "T to hold real numbers"),
+        (lambda X: rm.GROUSE().fit(X).inverse_transform([[1.0], [1.0, 2.0]]), "T to hold real numbers"),
+        (lambda X: rm.PETRELS().fit(X).inverse_transform(np.full((2, 5), np.nan)), "T contains NaN"),
+        (lambda X: rm.GROUSE().fit(np.where(np.eye(10, 20), np.nan, 1e155 * X)), "rescale"),
+        (lambda X: rm.PETRELS().fit(1e307 * X / np.abs(X).max()), "rescale"),
+        (lambda X: rm.StreamingSVD().fit(X).partial_fit(1e307 * X / np.abs(X).max()), "rescale"),
     ],
 )
 def test_bad_input_is_refused(call, word):

@@ -53,6 +53,13 @@ def test_metrics_equal_their_definitions(values, window, random):
     assert rm.metrics.windowed_plasticity(curve, window) == pytest.approx(sum(rises) / T)
 
 
+def test_undefined_errors_give_no_number():
+    curve = ErrorCurve([[0.5, np.nan, 0.1], [0.9, 0.4, 0.2]], tasks=[1, 2, 2], rows=[1, 2, 3])
+    for metric in vars(rm.metrics).values():
+        if getattr(metric, "__name__", "").startswith(("windowed", "min_", "worst")):
+            assert np.isnan(metric(curve))
+
+
 def test_a_matrix_without_a_curve_is_read_task_by_task():
     values = np.array([[1.0, 0.1, 0.3, 0.2], [1.0, 0.8, 0.2, 0.4], [1.0, 1.0, 1.0, 0.0]])
     assert rm.metrics.min_accuracy(values) == pytest.approx((0.7 + 0.6) / 2)

@@ -122,3 +122,23 @@ def test_a_missing_entry_of_a_saved_guard_or_online_learner_raises_an_error_that
             from_bytes(b"".join(map(bytes, packed(metadata | {"learner": json.dumps(other)}, used))), **outside)
         with pytest.raises(rm.InputError, match="expected"):
             learner.load_state_dict({k: v for k, v in state.items() if k != key})
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "value"),
+    [
+        ("classifier, lowrank", "offset_", 1e33),
+        ("StreamingSVD", "mean_", 1e300),
+        ("deep.GradientProjection", "memory.4.1.0.1.4.1.numbers", 1e299),
+    ],
+)
+def test_numbers_whose_squares_overflow_raise_file_error(name, array, value):
+    """They would end in LAPACK, in words that do not say what is wrong."""
+    if name in DEEP:
+        pytest.importorskip("torch")
+    metadata, arrays = parse(content_of({**PLAIN, **DEEP}[name]()))
+    metadata = {key: word for key, word in metadata.items() if key != "sha256"}
+    arrays[array] = np.full_like(arrays[array], value)
+    outside = {"model": network()} if name in DEEP else {}
+    with pytest.raises(rm.FileError, match="expected"):
+        from_bytes(b"".join(map(bytes, packed(metadata, arrays))), **outside)

@@ -140,7 +140,7 @@ def _windowed(matrix: Any, window: int, sign: float) -> float:
     gains = []
     for row in sign * accuracy[: int(tasks.max())]:
         apart = [row[gap:] - row[:-gap] for gap in range(1, min(width, len(row)))]
-        gains.append(max([0.0, *(float(part.max()) for part in apart)]))
+        gains.append(np.max([0.0, *(part.max() for part in apart)]))  # (NaN where one is undefined)
     return float(np.mean(gains))
 
 

@@ -206,10 +206,10 @@ def _check_layer(name: str, kept: ProtectedDirections, roots: list[LayerRoot]) -
         shapes: dict[str, tuple[int, ...]] = {"factor": (rows, width), "target": (rows, out), "rest": (out,)}
         parts |= {f"{part}[{k}]": (torch.from_numpy(getattr(root, part)), shape) for part, shape in shapes.items()}
     for part, (found, shape) in parts.items():
-        if tuple(found.shape) != shape or found.dtype != torch.float64 or not bool(found.isfinite().all()):
+        if tuple(found.shape) != shape or found.dtype != torch.float64 or not bool(found.square().isfinite().all()):
             raise InputError(
-                f"expected {part} of layer {name} to be finite float64 numbers of shape {shape}, got a damaged state: "
-                f"{found.dtype}, {tuple(found.shape)}"
+                f"expected {part} of layer {name} to be float64 numbers of shape {shape} with finite squares, got a "
+                f"damaged state: {found.dtype}, {tuple(found.shape)}"
             )
 
 

@@ -11,6 +11,7 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.input_checks import as_input_error, check_container
 from remanence.estimators.one_value import OneValue
+from remanence.validation import check_finite, check_magnitude, check_numbers
 
 
 class SubspaceLearner(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[misc]
@@ -35,6 +36,7 @@ class SubspaceLearner(TransformerMixin, OneValue, BaseEstimator):  # type: ignor
     def _checked(self, X: Any, reset: bool) -> Array:
         check_container(X)
         found = as_input_error(validate_data, self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+        check_magnitude(float(np.fmax.reduce(np.abs(found), axis=None, initial=0.0)), found.dtype, "X")
         return np.asarray(found)
 
     def _along(self, X: Any, mean: Array | float) -> Array:
@@ -49,7 +51,8 @@ class SubspaceLearner(TransformerMixin, OneValue, BaseEstimator):  # type: ignor
     def _rows_at(self, T: Any, mean: Array | float) -> Array:
         """The rows (n, d) that have these coordinates around a mean."""
         check_is_fitted(self)
-        T, V = np.asarray(T, float), self.components_
+        T, V = check_numbers(T, "T", np.float64), self.components_
+        check_finite(T, "T")
         if T.ndim != 2 or T.shape[1] != len(V):
             raise InputError(f"expected coordinates of shape (rows, {len(V)}), got {T.shape}")
         return np.asarray(T @ V + mean)

@@ -248,7 +248,7 @@ CONTINUAL = {"state_": "state d c", "method_": "method", "n_seen_": "count", "n_
 BESIDES = NAMES | {
     "features_": "RandomFeatures|TableFeatures|ConvFeatures",
     "features_fingerprint_": "str",
-    "offset_": "p",
+    "offset_": "p squarable",
 }
 LABELS = {"classes_": "labels c", "n_seen_": "count", "n_features_in_": "count 1"}
 SOFTMAX = {"weights_": "d c float64", "intercepts_": "c float64", "shift_": "d float64", "power_": "number"}
@@ -368,7 +368,7 @@ ESTIMATOR_RECORDS = {
         learned={
             "components_": "r n float64",
             "singular_values_": "r float64 squarable",
-            "mean_": "n float64",
+            "mean_": "n float64 squarable",
             "n_seen_": "number",
             "energy_": "number",
             "n_features_in_": "count 1",
