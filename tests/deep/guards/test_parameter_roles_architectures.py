@@ -177,6 +177,20 @@ def learned_positions():
     return Of(use, positions=nn.Embedding(6, 12), inner=nn.Linear(12, 20), head=nn.Linear(20, 2))
 
 
+class Indexed(nn.Embedding):
+    """Positions as Whisper has them: the module takes rows of its weight by their numbers."""
+
+    def forward(self, x):
+        return self.weight[torch.arange(x.shape[1])]
+
+
+def indexed_positions():
+    def use(net, x):
+        return net.head(torch.tanh(net.inner(x + net.positions(x))).mean(1))
+
+    return Of(use, positions=Indexed(6, 12), inner=nn.Linear(12, 20), head=nn.Linear(20, 2))
+
+
 def rotary_positions():
     def use(net, x):
         q, k = (_rotated(part(x), net.angles[: x.shape[1]]) for part in (net.q, net.k))
@@ -228,6 +242,7 @@ HELD = {
     "einsum attention": (einsum_attention, (2, 3, 24)),
     "MultiheadAttention": (attention, (2, 3, 24)),
     "learned positions": (learned_positions, (2, 3, 12)),
+    "positions indexed by their module": (indexed_positions, (2, 3, 12)),
     "rotary positions": (rotary_positions, (2, 3, 12)),
     "Conv1D of transformers": (transposed_linear, (3, 10)),
     "adapters B(A(x)) of plain Linear modules": (plain_adapters, (3, 10)),
@@ -308,6 +323,38 @@ def test_lookups_of_an_embedding_that_computes_its_indices(moved, answers):
     guard = rm.deep.GradientProjection(net, energy=0.9)
     guard.absorb([x])
     assert guard._memory.table_rows["0"].nonzero()[:, 0].tolist() == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("take", "expected"),
+    [
+        (lambda table, x: table.weight[x + 1], [1, 2, 3]),
+        (lambda table, x: table.weight[4:6], [4, 5]),
+        (lambda table, x: torch.index_select(table.weight, 0, x + 3), [3, 4, 5]),
+        (lambda table, x: table.weight.mul(1.0)[x] * table.weight.shape[0], list(range(9))),
+        (lambda table, x: nn.functional.embedding(x, table.weight.data), list(range(9))),
+    ],
+    ids=["indices", "slice", "index_select", "a product", "data"],
+)
+@pytest.mark.parametrize("make", GUARDS)
+def test_rows_that_a_module_takes_from_its_table_are_protected(make, take, expected, moved, answers):
+    class Table(nn.Embedding):
+        def forward(self, x):
+            return take(self, x)
+
+    torch.manual_seed(0)
+    net = nn.Sequential(Table(9, 6), nn.Tanh()).double()
+    x = torch.arange(3)
+    before = answers(net, x)
+    guard = GUARDS[make](net)
+    guard.absorb([x])
+    assert guard._memory.table_rows["0"].nonzero()[:, 0].tolist() == expected
+    optimizer = optim.SGD([net[0].weight], lr=1.0)
+    with guard.protect(optimizer):
+        for _ in range(3):
+            net[0].weight.grad = torch.ones_like(net[0].weight)
+            optimizer.step()
+    assert moved(net, [(x, before)]) == 0
 
 
 def test_parameters_that_were_reassigned_are_protected(mlp, rows, moved, answers):

@@ -118,6 +118,8 @@ class InputRecorder:
         return hook
 
     def _add_lookup(self, name: str, indices: Tensor) -> None:
+        if self._busy:  # recording a layer that shares the table's weight
+            return
         self.looked_up[name][without_padding(indices.detach(), self._real).flatten().cpu()] = True
 
     def _record_norm(self, name: str) -> Any:
@@ -188,18 +190,29 @@ def _raise_not_finite(name: str) -> NoReturn:
 
 
 class Lookups(TorchFunctionMode):
-    """Reports the rows of a table that F.embedding looks up, for modules that compute the indices themselves."""
+    """Reports the rows of a table that are used, for modules that compute the indices themselves.
+
+    Besides F.embedding: what is taken from a table by indices is taken from the numbers of its rows too. Of a table
+    that is used in any other way, all rows are reported.
+    """
 
     def __init__(self, weight: Tensor, report: Callable[[Tensor], None]) -> None:
         super().__init__()
         self.weight, self.report = weight, report
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        found = func(*args, **kwargs)
         if func in (nn.functional.embedding, nn.functional.embedding_bag):
-            named = dict(zip(("input", "weight"), args, strict=False)) | (kwargs or {})
+            named = dict(zip(("input", "weight"), args, strict=False)) | kwargs
             if named["weight"] is self.weight:
                 self.report(named["input"])
-        return func(*args, **(kwargs or {}))
+        elif args and args[0] is self.weight and isinstance(found, Tensor):  # (no size, no dtype)
+            every = torch.arange(len(self.weight), device=self.weight.device)
+            taken = func in (Tensor.__getitem__, Tensor.index_select, torch.index_select)
+            rows = func(every[:, None].expand_as(self.weight), *args[1:], **kwargs) if taken else every
+            self.report(torch.unique(rows))
+        return found
 
 
 @contextmanager

@@ -126,3 +126,69 @@ def test_a_replaced_forward_with_other_outputs_raises_an_error(make, rows):
         GUARDS[make](net).absorb([rows(4, 6)])
     net.a.forward = lambda x: nn.Linear.forward(net.a, x)  # as tools do that only look at a call
     GUARDS[make](net).absorb([rows(4, 6)])
+
+
+class Faint(nn.Module):
+    """A table that adds little to the outputs by its weight, beside layers called as modules."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.table, self.layer, self.out = nn.Embedding(8, 16), nn.Linear(16, 16), nn.Linear(16, 3)
+
+    def forward(self, x):
+        return self.out(torch.tanh(self.layer(x + 1e-5 * self.table.weight[: x.shape[1]])))
+
+
+class HookedByUser(nn.Module):
+    """A hook of the user multiplies by the weight once more; it belongs to no call of the module."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.out = nn.Linear(16, 16), nn.Linear(16, 3)
+        self.layer.register_forward_hook(lambda layer, given, found: found + 1e-3 * (given[0] - 1) @ layer.weight.T)
+
+    def forward(self, x):
+        return self.out(torch.tanh(self.layer(x)))
+
+
+@pytest.mark.parametrize("make", ["energy 1", "energy .95", "OWM"])
+@pytest.mark.parametrize(("model", "name"), [(Faint, "table.weight"), (HookedByUser, "layer.weight")])
+def test_a_use_outside_that_one_step_hardly_shows_in_single_precision_is_found(model, name, make, rows):
+    """One step of a tenth moves these outputs by less than the rounding of a network, a training by much more."""
+    net = model()
+    with pytest.raises(rm.InputError, match=rf"{name} acts outside"):
+        GUARDS[make](net).absorb([rows(2, 5, 16, dtype=torch.float32)])
+    GUARDS[make](net, frozen=[name]).absorb([rows(2, 5, 16, dtype=torch.float32)])
+
+
+def test_outputs_that_are_masked_by_infinity_are_accepted_and_kept(rows, learn, moved, answers):
+    class Masked(Base):
+        def forward(self, x):
+            y = self.out(torch.tanh(self.a(x)))
+            return torch.cat([y, torch.full_like(y, -torch.inf)], 1)
+
+    net, x = Masked().double(), rows(3, 6)
+    for make in ("energy 1", "energy .95", "OWM"):
+        GUARDS[make](Masked().double()).absorb([x])
+    guard = rm.deep.GradientProjection(net)
+    guard.absorb([x])
+    kept = answers(net, x)[:, :2]
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+    with guard.protect(optimizer):
+        for _ in range(5):
+            optimizer.zero_grad()
+            net(rows(3, 6, seed=1))[:, :2].square().mean().backward()
+            optimizer.step()
+    assert (answers(net, x)[:, :2] - kept).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("make", ["energy .95", "OWM"])
+def test_a_replaced_forward_that_takes_other_inputs_raises_an_error(make, rows):
+    """Its class cannot do what it does: an error of ours, not torch's."""
+    net = Base()
+    net.forward = lambda x: net.out(net.a(x))
+    net.a.forward = lambda x: F.linear(x.float(), net.a.weight, net.a.bias)
+    with pytest.raises(rm.InputError, match=r"a computes something else than Linear"):
+        GUARDS[make](net).absorb([rows(4, 6)])
