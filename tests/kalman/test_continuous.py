@@ -111,6 +111,17 @@ def test_equal_times_are_several_observations_of_one_time():
     np.testing.assert_allclose(a.cov[-1], b.cov[-1], atol=1e-13)
 
 
+@pytest.mark.parametrize("far", [1e12, 1e18, 1e25, 1e30, 1e40])
+def test_steps_of_any_length_are_exact(far):
+    """A velocity that wanders has polynomials in closed form; of other units, the same."""
+    F, L, X = kalman.constant_velocity(1)
+    model = kalman.LinearGaussian.from_continuous(
+        F, L, 2.0, [0.0, far], X=X, R=np.eye(1), mean=[0.0, 0.0], cov=np.eye(2)
+    )
+    np.testing.assert_allclose(model.A[1], [[1, far], [0, 1]], rtol=1e-13)
+    np.testing.assert_allclose(model.Q[1], 2 * np.array([[far**3 / 3, far**2 / 2], [far**2 / 2, far]]), rtol=1e-12)
+
+
 def test_bad_models_are_refused():
     F, L, X = kalman.constant_velocity(1)
     rest = {"X": X, "R": np.eye(1), "mean": [0.0, 0.0], "cov": np.eye(2)}

@@ -172,6 +172,12 @@ def test_bad_input_is_refused():
     for functions in ((g, lambda v: v[:1]), (lambda v: v[:1], f), (g, lambda v: v * np.nan), (3, f), ([g], f)):
         with pytest.raises(rm.InputError):
             kalman.unscented(*functions, Y, **known)
+    for functions in ((None, f), (g, None), (g, [f, None] * (len(Y) // 2) + [f] * (len(Y) % 2))):
+        with pytest.raises(rm.InputError, match="a function or a list"):
+            kalman.unscented(*functions, Y, **known)
+        with pytest.raises(rm.InputError, match="a function or a list"):
+            kalman.extended(*functions, Y, **known)
+    kalman.unscented([None] + [g] * (len(Y) - 1), f, Y, **known)  # (nothing leads into the first step)
     for observations in (Y[:, 0], Y[:0], "abc", Y + np.inf):
         with pytest.raises(rm.InputError):
             kalman.unscented(g, f, observations, **known)

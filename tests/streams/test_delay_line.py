@@ -29,10 +29,10 @@ def test_rows_are_a_copy():
 
 
 def test_bad_signals_are_refused():
-    for signal in ([], [[1.0, 2.0]], 3.0, [1.0, np.nan], ["a"], [1.0, np.inf]):
+    for signal in ([], [[1.0, 2.0]], 3.0, [1.0, np.nan], ["a"], [1.0, np.inf], [[1.0], [1.0, 2.0]]):
         with pytest.raises(rm.InputError):
             rm.streams.delay_line(signal, 2)
-    for taps in (0, -1, 1.5, None):
+    for taps in (0, -1, 1.5, None, 10**12, 10**30):
         with pytest.raises(rm.InputError):
             rm.streams.delay_line([1.0], taps)
     with pytest.raises(rm.InputError, match="at least 3 samples"):

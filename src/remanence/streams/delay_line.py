@@ -6,7 +6,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.validation import check_count, check_finite, check_numbers, check_word
+from remanence.validation import check_count, check_finite, check_memory, check_numbers, check_word
 
 
 def delay_line(signal: Any, taps: int, beginning: str = "zeros") -> Array:
@@ -37,8 +37,11 @@ def delay_line(signal: Any, taps: int, beginning: str = "zeros") -> Array:
     array([[2., 1.],
            [3., 2.]])
     """
-    given = np.asarray(signal)
-    x = check_numbers(signal, "signal", np.complex128 if given.dtype.kind == "c" else np.float64)
+    try:
+        complex_too = np.iscomplexobj(signal)
+    except ValueError:  # (rows of unequal length, which the next line says)
+        complex_too = False
+    x = check_numbers(signal, "signal", np.complex128 if complex_too else np.float64)
     if x.ndim != 1 or not len(x):
         raise InputError(
             f"expected a signal of shape (samples,), at least one, got {x.shape}; pass one channel at a time"
@@ -47,6 +50,9 @@ def delay_line(signal: Any, taps: int, beginning: str = "zeros") -> Array:
     taps, beginning = check_count(taps, "taps"), check_word(beginning, "beginning", ("zeros", "drop"))
     if beginning == "drop" and len(x) < taps:
         raise InputError(f'expected at least {taps} samples for {taps} taps, got {len(x)}; use beginning="zeros"')
+    check_memory(
+        float(min(x.itemsize * len(x) * taps, 10**300)), f"{taps:.3g} taps of {len(x)} samples", "use BlockLMS"
+    )
     if beginning == "zeros":
         x = np.concatenate([np.zeros(taps - 1, x.dtype), x])
     return np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(x, taps)[:, ::-1])

@@ -92,8 +92,8 @@ def extended(
     start, checked = check_linear_parts(Y, Q, R, mean, cov)
     y, s = checked[0], start.steps
     T, d = len(y), start.features
-    g, dg = functions(transition, "transition", T), functions(transition_jacobian, "transition_jacobian", T)
-    f, df = functions(observe, "observe", T), functions(observe_jacobian, "observe_jacobian", T)
+    g, dg = functions(transition, "transition", T, 1), functions(transition_jacobian, "transition_jacobian", T)
+    f, df = functions(observe, "observe", T, 0), functions(observe_jacobian, "observe_jacobian", T)
     r = functions(residual, "residual", T)
     unchecked = {"transition", "observe"} if check else set()
     A, X, expected = np.tile(np.eye(d), (T, 1, 1)), np.zeros((T, y.shape[1], d)), np.full(y.shape, np.nan)
@@ -167,15 +167,15 @@ def smooth_extended(filtered: Filtered) -> Smoothed:
     return smooth(filtered.model, filtered)
 
 
-def functions(given: Any, name: str, T: int) -> Sequence[Any]:
-    """One function (or None) per step."""
-    if given is None or callable(given):
-        return [given] * T
-    if not isinstance(given, (list, tuple)) or not all(callable(v) or v is None for v in given):
+def functions(given: Any, name: str, T: int, needed: int | None = None) -> Sequence[Any]:
+    """One function per step, or None, but not from the step on that is `needed`."""
+    each = [given] * T if given is None or callable(given) else given
+    listed = isinstance(each, (list, tuple)) and all(callable(v) or v is None for v in each)
+    if not listed or (needed is not None and any(v is None for v in each[needed:])):
         raise InputError(f"expected {name} to be a function or a list of one per step, got {type(given).__name__}")
-    if len(given) != T:
-        raise InputError(f"expected {name} to hold {T} functions, one per step of Y, got {len(given)}")
-    return given
+    if len(each) != T:
+        raise InputError(f"expected {name} to hold {T} functions, one per step of Y, got {len(each)}")
+    return each
 
 
 def residual_of(residual: Any, y: Array, predicted: Array) -> Array:

@@ -105,7 +105,7 @@ def linearized(observe: Any, Y: Any, *, start: Any, method: Any = None, jacobian
         raise InputError(f"expected start of shape (features,), got {theta.shape}; it is θ⁰")
     check_finite(y, "Y")
     start = check_start(theta[:, None], len(theta), 1)
-    f, df = functions(observe, "observe", len(y)), functions(jacobian, "jacobian", len(y))
+    f, df = functions(observe, "observe", len(y), 0), functions(jacobian, "jacobian", len(y))
     state = method.init(len(theta), 1, start)
     path, errors = [start[:, 0]], []
     for t in range(len(y)):

@@ -81,7 +81,7 @@ def unscented(
     T, d = len(y), start.features
     hint = "0 evaluates at √d standard deviations"
     spread = max(3.0 - d, 0.0) if kappa is None else check_number(kappa, "kappa", closed=True, hint=hint)
-    g, f = functions(transition, "transition", T), functions(observe, "observe", T)
+    g, f = functions(transition, "transition", T, 1), functions(observe, "observe", T, 0)
     r = functions(residual, "residual", T)
     A, Qs = np.tile(np.eye(d), (T, 1, 1)), np.tile(at(s.Q, 0), (T, 1, 1))
     X, Rs, expected = np.zeros((T, y.shape[1], d)), stepped(start, T), np.full(y.shape, np.nan)

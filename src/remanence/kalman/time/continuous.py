@@ -19,8 +19,6 @@ from remanence.errors import InputError
 from remanence.memory.gaussian import symmetric
 from remanence.validation import check_count, check_finite, check_numbers
 
-DOUBLINGS = 60  # ‖F‖Δ up to 1e18
-
 
 class Motion(NamedTuple):
     """A preset for `LinearGaussian.from_continuous`: its F and L, and the X that observes the positions.
@@ -172,8 +170,8 @@ def _discrete(F: Array, noise: Array, inputs: Array, steps: Array) -> tuple[Arra
 
     d, size = len(F), float(np.linalg.norm(F))
     with np.errstate(divide="ignore"):
-        halvings = np.clip(np.ceil(np.log2(size * steps)), 0, DOUBLINGS).astype(int)
-    h = (steps / 2.0**halvings)[:, None, None]
+        halvings = np.maximum(np.ceil(np.log2(size * steps)), 0).astype(int)
+    h = np.ldexp(steps, -halvings)[:, None, None]
     grown = expm(np.block([[F, noise], [np.zeros((d, d)), -F.T]]) * h)  # (T3)
     A = np.ascontiguousarray(grown[:, :d, :d])
     Q = _symmetric(grown[:, :d, d:] @ _turned(A))
