@@ -17,8 +17,12 @@ from remanence.deep import find_values
 
 LAYER, PLACE = "blocks.1.down", LENGTH - 1  # the last layer at the last word, where subject and relation have met
 CONTEXTS, STEPS, RATE, DECAY, LIMIT = 3, 20, 0.2, 1e-3, 2.0
-SURE = 0.5  # the probability that every new answer should have
-ROUNDS = 4  # of more weight for edits that do not, after every batch
+ROUNDS, FACTOR = (
+    8,
+    1.5,
+)  # of other weights after every batch, for edits less sure than the margin or much surer
+SURER = 4  # how many times less probable than the margin allows other answers are where weights become less
+LEAST, MOST = 1e-3, 1e6  # weights
 SCORED = ("efficacy", "paraphrase", "neighbourhood")
 
 
@@ -56,12 +60,45 @@ class Edits:
         keys, values, _ = find_values(net, LAYER, stated, PLACE, wanted, facts, **options)
         return keys, values
 
-    def unsure(self, net: nn.Module, rows: Array) -> Array:
-        """Which edits have a probability below SURE in one of the sentences in which they were searched."""
-        wanted = self.wanted(rows)
+
+@dataclass(frozen=True)
+class Stated:
+    """The sentences in which edits were searched, up to the edited layer: all that is left to compute anew.
+
+    The layer stands in the last block, and its output at the last word is added to the stream that `last` normalizes.
+    """
+
+    keys: Tensor  # (CONTEXTS, edits, inputs)
+    rest: Tensor  # (CONTEXTS, edits, width) of the stream, without what the layer adds
+    wanted: Tensor  # (edits,)
+
+    @classmethod
+    def of(cls, net: nn.Module, sentences: list[Tensor], wanted: Tensor) -> "Stated":
+        keys: list[Tensor] = []
+        rest: list[Tensor] = []
+
+        def layer(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+            keys.append(args[0][:, PLACE])
+            rest.append(-output[:, PLACE])
+
+        hooks = [
+            net.get_submodule(LAYER).register_forward_hook(layer),
+            net.get_submodule("last").register_forward_pre_hook(lambda _, args: rest[-1].add_(args[0])),
+        ]
         with torch.no_grad():
-            each = [net(part).softmax(1).gather(1, wanted[:, None])[:, 0] for part in self.stated(rows)]
-        return (torch.stack(each).amin(0) < SURE).numpy()
+            for part in sentences:
+                net(part)
+        for hook in hooks:
+            hook.remove()
+        return cls(torch.stack(keys), torch.stack(rest), wanted)
+
+    def sure(self, net: nn.Module) -> Array:
+        """The least probability of the new answer of each edit."""
+        layer, last, head = (net.get_submodule(name) for name in (LAYER, "last", "head"))
+        with torch.no_grad():
+            probabilities = head(last(self.rest + layer(self.keys))).softmax(-1)
+        wanted = self.wanted.expand(len(self.keys), -1)[..., None]
+        return probabilities.gather(-1, wanted)[..., 0].amin(0).numpy()
 
 
 @dataclass(frozen=True)
@@ -173,35 +210,47 @@ class PublishedRun(Run):
 class EditorRun(Run):
     """One Editor, in which every batch has a name, with the values of the first network.
 
-    After every batch, edits whose answer is less sure than SURE get twice their weight, in a few rounds. Judged in the
-    sentences in which they were searched, this reaches earlier edits too, which only an editor that remembers them can.
+    After every batch, edits whose answer is less sure than the margin get FACTOR times their weight, and those that are
+    much surer give as much back, in a few rounds: no answer is changed further than it must be. Judged in the sentences
+    in which they were searched, this reaches earlier edits too, which only an editor that remembers them can.
     """
 
     def __init__(
-        self, net: nn.Module, edits: Edits, absorbed: dict[str, Any], given: "Values", settings: dict[str, Any]
+        self,
+        net: nn.Module,
+        edits: Edits,
+        absorbed: dict[str, Any],
+        given: "Values",
+        margin: float,
+        settings: dict[str, Any],
     ) -> None:
         super().__init__(net)
         self.editor = rm.deep.Editor(self.net, LAYER, **settings)
         self.editor.load_state_dict(absorbed)
-        self.edits, self.given = edits, given
-        self.rows: dict[int, Array] = {}  # of every batch in force, by its first
-        self.weights: dict[int, Array] = {}
+        self.edits, self.given, self.margin = edits, given, margin
+        self.rows: list[Array] = []  # of every batch
+        self.stated: list[Stated] = []
+        self.weights = np.ones(0)  # of their edits
 
     def make(self, rows: Array) -> None:
         self.write(rows, np.ones(len(rows)))
         for _ in range(ROUNDS):
-            unsure = {first: self.edits.unsure(self.net, some) for first, some in self.rows.items()}
-            more = {first: self.weights[first] * (1 + some) for first, some in unsure.items() if some.any()}
-            if not more:
+            sure = np.concatenate([stated.sure(self.net) for stated in self.stated])
+            surer = 1 - sure < (1 - self.margin) / SURER
+            factors = np.where(sure < self.margin, FACTOR, np.where(surer, 1 / FACTOR, 1.0))
+            new = np.clip(factors * self.weights, LEAST, MOST)
+            if (new == self.weights).all():
                 return
-            self.editor.reweigh({named(first): weights for first, weights in more.items()})
-            self.weights |= more
+            self.weights = new
+            self.editor.reweigh({named(int(some[0])): new[some] for some in self.rows})
 
     def write(self, rows: Array, weights: Array) -> None:
         """Make one batch of edits, with these weights."""
         first = int(rows[0])
         self.editor.edit(*self.given[first], named(first), weights)
-        self.rows[first], self.weights[first] = rows, weights
+        self.rows.append(rows)
+        self.stated.append(Stated.of(self.net, self.edits.stated(rows), self.edits.wanted(rows)))
+        self.weights = np.append(self.weights, weights)
 
 
 Values = dict[int, tuple[Tensor, Tensor]]  # keys and values of batches, by their first row

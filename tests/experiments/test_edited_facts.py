@@ -11,7 +11,7 @@ from experiments.published_edits import AlphaEdit, Memit, Rome, second_moment  #
 from experiments import edited_facts, facts  # noqa: E402
 
 SMALL = edited_facts.Size(30, 10, 6, 5, (5, 10), {"width": 16, "inner": 48, "layers": 2, "epochs": 40})
-SOFT = edited_facts.Candidate("Editor, soft", (10.0,), False)
+SOFT = edited_facts.Candidate("Editor, soft", (10.0, 0.7), False)
 
 
 @pytest.fixture
@@ -53,6 +53,17 @@ def test_half_of_the_edits_are_taken_back():
     assert undone.apart < 1e-5 and len(made.editor.edits()) == 1
 
 
+def test_edits_are_as_sure_as_the_whole_network_says():
+    trials = edited_facts.Trials(SMALL, 0)
+    made, _ = trials.judged(SOFT, SMALL.marks)
+    assert isinstance(made, EditorRun)
+    for rows, stated in zip(made.rows, made.stated, strict=True):
+        wanted = trials.edits.wanted(rows)
+        each = [made.net(part).softmax(1)[torch.arange(len(rows)), wanted] for part in trials.edits.stated(rows)]
+        np.testing.assert_allclose(stated.sure(made.net), torch.stack(each).amin(0), rtol=1e-4)
+    assert (made.weights != 1).any()
+
+
 def test_values_of_the_first_network_are_those_without_edits():
     trials = edited_facts.Trials(SMALL, 0)
     made, _ = trials.judged(SOFT, SMALL.marks)
@@ -64,7 +75,7 @@ def test_values_of_the_first_network_are_those_without_edits():
 
 
 def test_every_method_has_as_many_candidates():
-    assert {len(edited_facts.candidates(name)) for name in edited_facts.SETTINGS} == {4}
+    assert {len(set(edited_facts.candidates(name))) for name in edited_facts.SETTINGS} == {6}
 
 
 def test_the_editor_is_chosen_to_be_ahead_in_both_claimed_figures():
