@@ -327,6 +327,52 @@ def test_edits_made_together_are_solved_once_or_not_at_all():
     assert (weights(nets[0]) == first).all()
 
 
+def test_blocks_refuse_what_they_could_not_take_back():
+    """An edit made without edits would be lost with the block; keys absorbed within a block that fails would stay."""
+    rng = np.random.default_rng(12)
+    nets = [layer(8, 4) for _ in range(2)]
+    editors = [rm.deep.Editor(net, "0") for net in nets]
+    for editor in editors:
+        editor.absorb([tensor(rng.standard_normal((50, 8)))])
+    first, state = weights(nets[0]), editors[0].state_dict()["preserved"]["triangle"].clone()
+    for _ in range(2):  # without edits in force, and with one
+        with editors[0].without_edits(), pytest.raises(rm.InputError, match="after the block without edits"):
+            editors[0].edit(rng.standard_normal((1, 8)), np.ones((1, 4)), "lost")
+        assert "lost" not in editors[0].edits()
+        editors[0].edit(rng.standard_normal((1, 8)), np.ones((1, 4)), f"{len(editors[0].edits())}")
+    present = weights(nets[0])
+    for call in (lambda: editors[0].merge(editors[1]), lambda: editors[0].absorb([tensor(first.T)])):
+        with pytest.raises(rm.InputError, match="within one"), editors[0].together():
+            for name in list(editors[0].edits()):
+                editors[0].undo(name)
+            call()
+    assert (weights(nets[0]) == present).all() and list(editors[0].edits()) == ["0", "1"]
+    assert (editors[0].state_dict()["preserved"]["triangle"] == state).all()
+    editors[0].undo("0")
+    editors[0].undo("1")
+    assert (weights(nets[0]) == first).all()
+
+
+def test_weights_of_another_machine_differ_by_rounding():
+    rng = np.random.default_rng(13)
+    net = layer(8, 4)
+    editor = rm.deep.Editor(net, "0")
+    editor.absorb([tensor(rng.standard_normal((50, 8)))])
+    start = weights(net)
+    editor.edit(rng.standard_normal((2, 8)), rng.standard_normal((2, 4)), "a")
+    for apart, same in ((1e-11, True), (1e-6, False)):
+        twin = layer(8, 4)
+        twin[0].weight.data = tensor(weights(net).T * (1 + apart))
+        other = rm.deep.Editor(twin, "0")
+        if same:
+            other.load_state_dict(editor.state_dict())
+            other.undo("a")
+            assert (weights(twin) == start).all()
+        else:
+            with pytest.raises(rm.InputError, match="saved with"):
+                other.load_state_dict(editor.state_dict())
+
+
 def test_a_conv1d_is_a_linear_layer_transposed():
     conv1d = pytest.importorskip("transformers.pytorch_utils").Conv1D
     rng = np.random.default_rng(0)

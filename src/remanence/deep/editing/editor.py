@@ -29,6 +29,7 @@ from remanence.errors import InputError
 from remanence.validation import check_count, check_number, check_numbers
 
 LEAST_RIDGE = 1e-6  # of the mean square of a preserved key, where no ridge is given
+SOLVED = 1e-8  # how far weights may be apart, relative to the largest, that were computed on other machines
 HARD = 1e-9  # by how much, relative to them, edits may move answers that are preserved exactly
 
 
@@ -122,6 +123,7 @@ class Editor:
         self._coordinates: KeyCoordinates | None = None
         self._whitened: dict[str, tuple[Array, Array]] = {}  # keys of edits in these coordinates, computed once
         self._waiting = False  # for the end of a block of edits made together
+        self._lifted = False  # within a block without edits
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -144,6 +146,7 @@ class Editor:
             A boolean tensor, one entry per position of the layer's inputs: False where there is padding. By default
             "attention_mask" of a dict, where it has the shape of the positions.
         """
+        self._check_alone("absorbing keys")
         if self._edits:
             raise InputError(
                 f"expected no edits in force while keys are absorbed, got {len(self._edits)}: what is preserved are "
@@ -252,7 +255,7 @@ class Editor:
         unmet : dict of str to bool or boolean array
             Which edits, or which of their rows.
         factor : float
-            By how much their weights grow.
+            What their weights are multiplied by; below 1 for edits that are answered better than needed.
 
         Examples
         --------
@@ -347,12 +350,13 @@ class Editor:
         >>> editor.edit(found.key[None], found.value[None], name="fact")
         """
         self._check_untouched()
-        present = self.layer.weights()
-        self.layer.write(self._start)
+        present, self._lifted = self.layer.weights(), True
         try:
+            self.layer.write(self._start)
             yield
         finally:
             self.layer.write(present)
+            self._lifted = False
 
     def edits(self) -> dict[str, EditSummary]:
         """The edits in force by name: their rows, their size, how well they are met, and what they cost.
@@ -387,6 +391,7 @@ class Editor:
         other : Editor
             With the same settings, begun from the same weights; names of edits must differ.
         """
+        self._check_alone("merging")
         if not isinstance(other, Editor) or other.settings != self.settings:
             raise InputError("expected an Editor with the same layer and settings to merge, got another one")
         if not (np.array_equal(self._start, other._start) and np.array_equal(self._present[1], other._present[1])):
@@ -455,7 +460,16 @@ class Editor:
         if unknown := [name for name in given if name not in self._edits]:
             raise InputError(f"expected edits in force, {list(self._edits)[:10]}, got {unknown[:5]}")
 
+    def _check_alone(self, what: str) -> None:
+        """Refuse within `together` what is not taken back where the block fails."""
+        if self._waiting:
+            raise InputError(f"expected {what} before or after a block of edits made together, got it within one")
+
     def _check_untouched(self) -> None:
+        if self._lifted:
+            raise InputError(
+                "expected this after the block without edits: within it the layer is as it was before all of them"
+            )
         self.layer.check_present(self.model, self._present)
 
     @staticmethod
@@ -515,8 +529,8 @@ class Editor:
         fresh._kept = keys_from_parts(state.get("preserved"), d, self.rank)
         fresh._edits = {name: Edit(*parts) for name, parts in edits_from_parts(state.get("edits"), d, c).items()}
         expected = fresh._start + fresh._change(fresh._edits)
-        eps = torch.finfo(self.layer.parameter.dtype).eps
-        if np.abs(self.layer.weights() - expected).max() > 4 * eps * max(np.abs(expected).max(), 1e-300):
+        allowed = max(4 * torch.finfo(self.layer.parameter.dtype).eps, SOLVED) * max(np.abs(expected).max(), 1e-300)
+        if not np.abs(self.layer.weights() - expected).max() <= allowed:
             raise InputError(
                 f"the weights of layer {self.layer.name!r} are not those this editor was saved with; load the weights "
                 f"of the edited model first"
