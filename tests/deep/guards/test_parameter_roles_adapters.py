@@ -64,6 +64,26 @@ def test_adapters_that_have_learned_are_protected_as_layers(rows, learn, moved, 
     assert moved(net, old) < 1e-13
 
 
+@pytest.mark.parametrize("at_first", [0.0, 0.25])
+@pytest.mark.parametrize(
+    "make", [rm.deep.GradientProjection, lambda net: rm.deep.GradientProjection(net, energy=0.99), rm.deep.OWM]
+)
+def test_a_bias_of_b_is_frozen(make, at_first, rows, learn, moved, answers):
+    """As peft's lora_bias=True: whatever A does to earlier inputs, the bias acts on their outputs."""
+    net, x = adapted(), rows(3, 10)
+    for layer in (net[0], net[2]):
+        layer.lora_B["default"].bias = nn.Parameter(torch.full((layer.base_layer.out_features,), at_first).double())
+    old, guard = [(x, answers(net, x))], make(net)
+    guard.absorb([x])
+    assert moved(net, old) == 0
+    losses = learn(net, guard, rows(6, 10, seed=1), optim.AdamW(net.parameters(), lr=0.05), steps=40)
+    assert losses[-1] < 0.5 * losses[0]
+    for layer in (net[0], net[2]):
+        assert bool((layer.lora_B["default"].bias == at_first).all()) and layer.lora_B["default"].weight.any()
+    if make is rm.deep.GradientProjection:
+        assert moved(net, old) < 1e-13
+
+
 @pytest.mark.parametrize("make", [lambda net: rm.deep.GradientProjection(net, energy=0.999), rm.deep.OWM])
 def test_soft_guards_move_new_adapters_too(make, rows, learn, moved, answers):
     net, x = adapted(), rows(40, 10) * torch.logspace(1, -2, 10, dtype=torch.float64)

@@ -75,7 +75,9 @@ def assign_roles(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[st
     }
     _check_tables(tables)
     tied = {id(m.weight) for m in tables.values()}
-    recorded, matrices, aliases = _merge_shared(_without_named(w, pinned, unprotected, tied) for w in found)
+    adapters = tuple(adapter_pairs(model))
+    alone = tied | {id(pair.up_module.weight) for pair in adapters}
+    recorded, matrices, aliases = _merge_shared(_without_named(w, pinned, unprotected, alone) for w in found)
     kept = {id(p) for m in matrices.values() for p in m.parameters}
     frozen_tensors: dict[str, Tensor] = {name: p for name, p in named.items() if id(p) in pinned}
     frozen_tensors |= {name: b for name, b in model.named_buffers() if matches(name, frozen)}
@@ -90,7 +92,7 @@ def assign_roles(model: nn.Module, frozen: Iterable[str] = (), free: Iterable[st
     buffers = {n: location for n, location in buffer_locations(model).items() if location[0] not in in_norms}
     read = frozenset(n for n in buffers if n not in frozen_tensors and not matches(n, free))
     frozen_tensors |= {n: module.get_buffer(own) for n, (module, own) in buffers.items() if n in read}
-    pairs = tuple(pair for pair in adapter_pairs(model) if pair.down in aliases and pair.up in aliases)
+    pairs = tuple(pair for pair in adapters if pair.down in aliases and pair.up in aliases)
     magnitudes = {
         pair.magnitude.name: pair.magnitude
         for pair in pairs
@@ -192,17 +194,20 @@ def _check_parameters(named: dict[str, nn.Parameter]) -> None:
             raise InputError(f"expected real parameters, got {name} of {parameter.dtype}")
 
 
-def _without_named(recorded: RecordedModule, pinned: set[int], unprotected: set[int], tied: set[int]) -> RecordedModule:
-    """Remove from a module the matrices and biases that `frozen` and `free` name, and the biases of tied heads.
+def _without_named(
+    recorded: RecordedModule, pinned: set[int], unprotected: set[int], alone: set[int]
+) -> RecordedModule:
+    """Remove from a module the matrices and biases that `frozen` and `free` name, and the biases of weights in `alone`.
 
     If a row of a tied weight is frozen, only the bias could undo what the constant input adds, and it must not change.
+    The B of a low-rank adapter is free because its inputs are zero on what was absorbed; the constant input never is.
     """
     out = pinned | unprotected
     left = [m for m in recorded.matrices if not any(id(p) in out for p in m.weight_parameters)]
     return replace(
         recorded,
         matrices=tuple(
-            replace(m, bias_name="") if id(m.bias_parameter) in out or id(m.weight_parameter) in tied else m
+            replace(m, bias_name="") if id(m.bias_parameter) in out or id(m.weight_parameter) in alone else m
             for m in left
         ),
     )
