@@ -49,23 +49,12 @@ CHOOSING, REPORTED = 0, 981318  # seeds of the two worlds; the second was drawn 
 PROCESSES = 2
 PRESENT, FIRST = True, False  # whether values are searched on the network as it is by then
 SETTINGS: dict[str, tuple[tuple[bool, float, *tuple[float, ...]], ...]] = {  # as many candidates for every method
-    "ROME": (  # damping
-        *((FIRST, damping) for damping in (0.0, 0.001, 0.01, 0.1)),
-        *((PRESENT, damping) for damping in (0.0, 0.01)),
-    ),
-    "MEMIT": (  # λ
-        *((PRESENT, strength) for strength in (1000.0, 2000.0, 2500.0, 3000.0, 4000.0)),
-        (FIRST, 600.0),
-    ),
-    "AlphaEdit": (  # threshold, μ
-        *((FIRST, 0.3, ridge) for ridge in (1.0, 3.0, 10.0)),
-        *((FIRST, threshold, 3.0) for threshold in (0.1, 1.0)),
-        (PRESENT, 0.3, 10.0),
-    ),
-    "Editor, soft": tuple((FIRST, 6000.0, margin) for margin in (0.6, 0.7, 0.8, 0.9, 0.95, 0.98)),  # strength, margin
-    "Editor, hard": (  # energy, ridge, margin
-        *((FIRST, 0.95, 30.0, margin) for margin in (0.7, 0.8, 0.9, 0.95)),
-        *((FIRST, 0.9, 30.0, margin) for margin in (0.7, 0.9)),
+    "ROME": (*((FIRST, damping) for damping in (0.0, 0.001, 0.01)), (PRESENT, 0.0)),  # damping
+    "MEMIT": tuple((PRESENT, strength) for strength in (1000.0, 2000.0, 2500.0, 3000.0)),  # λ
+    "AlphaEdit": ((FIRST, 0.1, 3.0), (FIRST, 0.3, 3.0), (FIRST, 1.0, 3.0), (FIRST, 0.3, 10.0)),  # threshold, μ
+    "Editor, soft": tuple((FIRST, 6000.0, margin) for margin in (0.7, 0.8, 0.9, 0.95)),  # strength, margin
+    "Editor, hard": tuple(  # energy, ridge, margin
+        (FIRST, energy, 30.0, margin) for energy in (0.9, 0.95) for margin in (0.7, 0.9)
     ),
 }
 NAMED = {

@@ -75,7 +75,7 @@ def test_values_of_the_first_network_are_those_without_edits():
 
 
 def test_every_method_has_as_many_candidates():
-    assert {len(set(edited_facts.candidates(name))) for name in edited_facts.SETTINGS} == {6}
+    assert {len(set(edited_facts.candidates(name))) for name in edited_facts.SETTINGS} == {4}
 
 
 def test_the_editor_is_chosen_to_be_ahead_in_both_claimed_figures():
