@@ -9,6 +9,7 @@ import io
 import re
 import weakref
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from time import monotonic, sleep
@@ -35,12 +36,13 @@ from remanence.tables.table import (
 )
 from remanence.tables.text import LONGEST_LINE, TextSource
 
-BLOCK = 1 << 21  # bytes parsed at once
+BLOCK = 1 << 22  # bytes parsed at once
 SAMPLE = 1 << 16  # bytes in which the dialect is looked for
 SAMPLED = 1 << 18  # bytes in which kinds of columns are looked for
 MOST_COLUMNS = 200_000
 LETS_GO = 10.0  # seconds that a thread of Arrow is given to let go of a file; it needs a fraction of one
 NULLS = ["".join(letters) for word in MISSING for letters in product(*((c.lower(), c.upper()) for c in word))]
+DELIMITER_LINE = re.compile("sep=(.)")  # which spreadsheets read, and write, before the header
 RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 
 
@@ -132,8 +134,11 @@ class CsvTable(Table):
                 raise EmptyTable(
                     f"{self.path.name} is empty{source.unfinished()}; expected a line of column names and then rows"
                 )
-            line = first.decode()
-            found = self.given.completed(line, source.peek(SAMPLE).decode(errors="replace"))
+            line, given = first.decode(), self.given
+            if named := DELIMITER_LINE.fullmatch(line.strip("\r\n")):
+                given = replace(given, delimiter=given.delimiter or named[1])
+                line = source.read_line().decode()
+            found = given.completed(line, source.peek(SAMPLE).decode(errors="replace"))
             header = found.cells(line)
         except UnicodeDecodeError:
             source.close()
@@ -199,11 +204,12 @@ class CsvPiece(Piece):
                     if first + len(part) > skip:
                         part = part.slice(max(skip - first, 0))
                         start = max(first, skip)
-                        cells = [part.column(str(position[c])) for c in columns]
-                        X = self._numbers(cells, columns, start, len(part))
-                        beside = [_stripped(part.column(str(position[c]))) for c in labels]
+                        named = zip(part.schema.names, part.columns, strict=True)
+                        found = {self.table.columns[int(j)]: column for j, column in named}
+                        X = self._numbers([found[c] for c in columns], columns, start, len(part))
+                        beside = [_stripped(found[c]) for c in labels]
                         original = self._original(part) if originals else None
-                        further = {c: part.column(str(position[c])) for c in coded}
+                        further = {c: found[c] for c in coded}
                         yield RowBlock(X, stacked(beside), start, original, further)
                     first += min(size, batch.num_rows - i)
             source.check_end()
@@ -249,7 +255,11 @@ class CsvPiece(Piece):
         ragged = RAGGED.search(message)
         if ragged:
             row, expected, got = ragged.groups()
-            return InputError(f"expected {expected} entries in row {row} of {self.name}, got {got}")
+            return InputError(
+                f"expected {expected} entries in row {row} of {self.name}, got {got}; correct that row, or name the "
+                f"delimiter or the quotes of the file",
+                arguments=("dialect",),
+            )
         if "straddling" in message or "too large" in message.lower():
             return InputError(f"expected lines of at most {LONGEST_LINE} bytes in {self.name}, got a longer one")
         if "invalid UTF8" in message:

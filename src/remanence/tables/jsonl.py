@@ -105,7 +105,7 @@ class JsonLinesPiece(ArrowPiece):
 
 
 def _lines(source: TextSource) -> bytes:
-    parts: list[bytes] = []
+    parts: list[bytes | memoryview] = []
     size = 0
     while size < BLOCK and (part := source.read()):
         parts.append(part)

@@ -215,7 +215,11 @@ def open_table(
         raise FileError(f"cannot read {path}: {f'it is {other}{hint}' if other else 'there is no such file'}")
     found = given or format_of(path)
     if found is None:
-        raise InputError(f"expected a file ending in {listed_endings()}, got {path.name}; convert it first")
+        raise InputError(
+            f"expected a file ending in {listed_endings()}, got {path.name}; name its format if it is one of them, or "
+            f"convert it first",
+            arguments=("given",),
+        )
     if path.stat().st_size == 0:
         raise EmptyTable(f"{path.name} is empty; expected a table with at least one row")
     check_signature(path.name, compression_of(path) or found, _first_bytes(path))

@@ -8,15 +8,20 @@ import codecs
 import io
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from remanence.errors import FileError, InputError
 from remanence.tables.formats import compression_of
 from remanence.tables.hashing import raise_changed
 
-CHUNK = 1 << 20  # bytes read at once
+CHUNK = 3 << 19  # bytes read at once
 LONGEST_LINE = 1 << 24  # bytes
+Bytes = bytes | memoryview
+T = TypeVar("T")
 BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
@@ -37,15 +42,13 @@ class TextSource(io.RawIOBase):
         self.opened, self.identity = _version(status), (status.st_dev, status.st_ino, *_version(status))
         self.left = self.opened[0]  # bytes that are still to be read
         self.packed = _decompressed(self, compression_of(path))
-        self.ready, self.tail = list[bytes](), b""  # parts of whole lines, and the beginning of the next line
+        self.ready, self.tail = list[Bytes](), b""  # parts of whole lines, and the beginning of the next line
         self.quotes, self.ended, self.waiting, self.done = 0, True, False, False
-        start = self._raw(CHUNK)
+        start: bytes = self._raw(lambda: self.packed.read(CHUNK) or b"")
         mark = next((bom for bom in BOMS if start.startswith(bom)), b"")
         self.encoding = encoding or BOMS.get(mark, "utf-8")
         self.decode = _decoder(self.encoding)
-        self._take(start)
-        self.tail = self.tail if self.ready else self.tail.removeprefix(codecs.BOM_UTF8)
-        self.ready[:1] = [part.removeprefix(codecs.BOM_UTF8) for part in self.ready[:1]]
+        self._take(self._decoded(start).removeprefix(codecs.BOM_UTF8), ended=not start)
 
     def readable(self) -> bool:
         return True
@@ -53,7 +56,7 @@ class TextSource(io.RawIOBase):
     def peek(self, size: int = CHUNK) -> bytes:
         """The next bytes, at most about `size`, which are still to be read."""
         while sum(map(len, self.ready)) < size and not self.done:
-            self._take(self._raw(CHUNK))
+            self._read_on()
         return b"".join(self.ready)[:size]
 
     def read_line(self) -> bytes:
@@ -61,8 +64,8 @@ class TextSource(io.RawIOBase):
         line = b""
         while True:
             while not self.ready and not self.done:
-                self._take(self._raw(CHUNK))
-            text = self.ready.pop(0) if self.ready else b""
+                self._read_on()
+            text = bytes(self.ready.pop(0)) if self.ready else b""
             end = _line_end(text)
             end = len(text) if end < 0 else end
             line += text[:end]
@@ -73,10 +76,10 @@ class TextSource(io.RawIOBase):
                 return line
             line = line if line.strip() else b""
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int = -1) -> Bytes:
         """Some of the next bytes, in whole lines; none at the end."""
         while not self.ready and not self.done:
-            self._take(self._raw(CHUNK))
+            self._read_on()
         if not self.ready:
             return b""
         part = self.ready.pop(0)
@@ -85,26 +88,45 @@ class TextSource(io.RawIOBase):
             part = part[:size]
         return part
 
-    def _take(self, raw: bytes) -> None:
-        """Add what was read; nothing stands for the end of the file."""
-        part = raw if self.decode is None else self._decoded(raw)
-        if not raw:
-            self._end(part)
+    def _read_on(self) -> None:
+        """Read the next bytes into place behind the beginning of a line that is there: they are not copied again."""
+        if self.decode is not None:
+            raw = self._raw(lambda: self.packed.read(CHUNK) or b"")
+            self._take(self._decoded(raw), ended=not raw)
             return
-        last = part.rfind(b"\n")
-        last = part.rfind(b"\r") if last < 0 else last
-        if last < 0:
-            self.tail += part
+        start = len(self.tail)
+        block = bytearray(start + CHUNK)
+        block[:start] = self.tail
+        size = self._raw(lambda: self.packed.readinto(memoryview(block)[start:]) or 0)
+        if size:
+            self._cut(block, start, start + size)
         else:
-            self.ready.append(b"".join([self.tail, memoryview(part)[: last + 1]]))
-            self.tail = part[last + 1 :]
-        if self.quote:
-            self.quotes += part.count(self.quote)
+            self._end(b"")
+
+    def _take(self, part: bytes, ended: bool) -> None:
+        """Add bytes of UTF-8, or the last ones."""
+        if ended:
+            self._end(part)
+        else:
+            self._cut(bytearray(self.tail + part), len(self.tail), len(self.tail) + len(part))
+
+    def _cut(self, block: bytearray, start: int, end: int) -> None:
+        """Cut what was read, which is in a block from `start` to `end` behind the tail, behind its last line break."""
+        last = block.rfind(b"\n", start, end)
+        last = block.rfind(b"\r", start, end) if last < 0 else last
+        if last >= 0:
+            self.ready.append(memoryview(block)[: last + 1])
+        self.tail = bytes(memoryview(block)[last + 1 : end])
+        if self.quote and block.find(self.quote, start, end) >= 0:
+            # (counting with `bytes.count` takes longer than reading the file)
+            read = np.frombuffer(block, np.uint8, end - start, start)
+            self.quotes += int(np.count_nonzero(read == self.quote[0]))
         if len(self.tail) > LONGEST_LINE:
             self._refuse_line()
 
     def _decoded(self, raw: bytes) -> bytes:
-        assert self.decode is not None
+        if self.decode is None:
+            return raw
         try:
             return bytes(self.decode(raw, final=not raw).encode())
         except UnicodeError as problem:
@@ -130,9 +152,9 @@ class TextSource(io.RawIOBase):
     def _refuse_line(self) -> None:
         raise InputError(f"expected lines of at most {LONGEST_LINE} bytes in {self.name}, got a longer one")
 
-    def _raw(self, size: int) -> bytes:
+    def _raw(self, read: Callable[[], T]) -> T:
         try:
-            return self.packed.read(size) or b""
+            return read()
         except (OSError, ValueError, EOFError) as problem:
             raise InputError(f"cannot unpack {self.name}: {problem}; it is damaged, or not complete yet") from None
 
@@ -171,6 +193,11 @@ class _Bounded(io.RawIOBase):
 
     def readable(self) -> bool:
         return True
+
+    def readinto(self, buffer: Any) -> int:
+        size = self.source.file.readinto(memoryview(buffer)[: self.source.left]) or 0
+        self.source.left -= size
+        return size
 
     def read(self, size: int = -1) -> bytes:
         source = self.source

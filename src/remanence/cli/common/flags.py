@@ -8,6 +8,7 @@ FLAGS = {
     "column": "--column NAME",
     "columns": "--column NAME:KIND",
     "data": "--data FOLDER",
+    "dialect": "--csv-option NAME=VALUE",
     "drop": "--drop-nan",
     "encoding": "--csv-option encoding=NAME",
     "features": "--features",

@@ -9,7 +9,7 @@ A column in which most cells are numbers and some are not is an error: it may be
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,11 @@ SENTENCE, LONG = 4.0, 40.0  # words, and characters, of a cell on average from w
 MANY = 32  # rows from which on text that never repeats identifies rows
 COUNTED = 3  # rows from which on a column 0, 1, 2, … is taken for row numbers
 PLAIN_NUMBER = r"^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+OTHER_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})([ T].*)?|\d{4}([./])\d{1,2}\4\d{1,2}([ T].*)?")
+OTHER_NUMBER = re.compile(
+    r"(?=.*[^\d.+-])[$€£¥]?\s?[+-]?[$€£¥]?\s?(\d{1,3}([.,' ’]\d{3})+|\d+)([.,]\d+)?\s?(%|‰|[$€£¥]|[A-Z]{3})?"
+)
+LIKELY = 3  # values in another notation from which on it is told
 ROW_NUMBER_NAME = re.compile(r"(.*[_ .-])?(id|idx|index|nr|no|row|rownum|unnamed)([_ :.-]*\d*)", re.IGNORECASE)
 
 
@@ -129,11 +134,25 @@ def _guess_text(name: str, column: Any) -> tuple[str, str]:
     length = sum(n * len(v) for v, n in zip(values, counts.tolist(), strict=False)) / cells
     if words >= SENTENCE or length > LONG:
         return "text", ""
+    likely = _other_notation(present)
     if cells >= MANY and len(counts) == cells:
-        return "ignored", "its text is different in every row"
+        return "ignored", "its text is different in every row" + (likely and f"; {likely}")
     if cells >= MANY and 2 * len(counts) > cells:
-        return "category", f"{len(counts):,} values in {cells:,} rows, each a column; is it text, or to be ignored?"
-    return "category", ""
+        many = f"{len(counts):,} values in {cells:,} rows, each a column"
+        return "category", f"{many}; {likely or 'is it text, or to be ignored?'}"
+    return "category", likely
+
+
+def _other_notation(values: Sequence[str]) -> str:
+    """What to say of text that is likely to be dates or numbers, as another notation has them; empty if it is not."""
+    for what, pattern, plainly in (
+        ("dates", OTHER_DATE, "dates are read as in 2024-01-31"),
+        ("numbers", OTHER_NUMBER, "numbers are read without signs and separators, as in 1234.5"),
+    ):
+        found = [v for v in values if pattern.fullmatch(v)]
+        if len(found) >= LIKELY and 3 * len(found) >= len(values):
+            return f"it looks like {what}, such as {found[0]!r}, but {plainly}"
+    return ""
 
 
 def _is_number(text: str) -> bool:
