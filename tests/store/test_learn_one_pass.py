@@ -8,6 +8,7 @@ import pytest
 
 import remanence as rm
 from remanence.store import read
+from remanence.store.jobs.learn_file import GROUP
 from remanence.store.jobs.learn_options import LearnOptions
 from remanence.tables import text
 
@@ -32,9 +33,9 @@ class Reading:
         self.bytes, self.parsed = 0, []
         raw, begin = text.TextSource._raw, text.TextSource.__init__
 
-        def counted_bytes(source, size):
-            part = raw(source, size)
-            self.bytes += len(part)
+        def counted_bytes(source, read):
+            part = raw(source, read)  # (bytes, or how many went into a buffer)
+            self.bytes += part if isinstance(part, int) else len(part)
             return part
 
         def counted(source, path, *args, **settings):
@@ -100,3 +101,29 @@ def test_of_a_grown_file_the_new_rows_are_learned_or_named(tmp_path, tail):
     else:
         report = learn_tables(tmp_path / "m", [path])
         assert (report.total("learned"), report.total("skipped")) == (1, 10)
+
+
+@pytest.mark.parametrize("method", [None, "kalman"])
+def test_pieces_are_learned_together_unless_each_is_a_task(tmp_path, monkeypatch, method):
+    """A call of the estimator has a price beside that of its rows; the Kalman filter takes a call for a task."""
+    calls, learn = [], rm.ContinualClassifier.partial_fit
+
+    def counted(model, X, y, **settings):
+        calls.append(len(X))
+        return learn(model, X, y, **settings)
+
+    monkeypatch.setattr(rm.ContinualClassifier, "partial_fit", counted)
+    path = table(tmp_path / "t.csv", 60_000, np.arange(60_000) % 3, seed=5)
+    if method == "kalman":
+        rm.save(rm.ContinualClassifier(rm.Kalman(drift=0.1)).fit(np.eye(3), [0, 1, 2]), tmp_path / "m")
+        calls.clear()
+    learn_tables(tmp_path / "m", [path], KIND)
+    ledger = read(tmp_path / "m").ledger
+    pieces = [entry.rows for entry in ledger if entry.name == "t.csv"]
+    assert len(pieces) > 8 and sum(calls) == 60_000
+    assert calls == pieces if method == "kalman" else len(calls) <= 1 + len(pieces) // GROUP
+    if method is None:
+        X = np.random.default_rng(5).standard_normal((60_000, 3))
+        whole = learn(rm.ContinualClassifier(), X, np.arange(60_000) % 3)
+        found = read(tmp_path / "m").learner
+        np.testing.assert_allclose(found.decision_function(X[:50]), whole.decision_function(X[:50]), atol=1e-12)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from remanence.arrays import Array
 from remanence.labels import LabelReader, check_new_labels
@@ -9,7 +10,7 @@ from remanence.store.content.cutting import Span, piece_size
 from remanence.store.content.earlier import check_not_grown, listed_pieces
 from remanence.store.content.new_pieces import FileCounts, NewPiece, NewPieces, Rules
 from remanence.store.content.row_queue import RowQueue
-from remanence.store.jobs.columns import Columns, Samples, ignore_name_warnings, missing_entries, samples
+from remanence.store.jobs.columns import Columns, Samples, ignore_name_warnings, joined, missing_entries, samples
 from remanence.store.jobs.label_sets import distinct_labels
 from remanence.store.jobs.piecewise import with_piece
 from remanence.store.jobs.session import Session, batch_size, copy_for_trial
@@ -18,6 +19,7 @@ from remanence.tables import Piece, Table
 __all__ = ["FileCounts", "LearnFile", "OnRows", "Rules"]
 
 GROUP = 16  # pieces learned between two moments at which the model may be written
+TOGETHER = 1 << 20  # numbers from which on pieces are learned: every call has a price beside that of its rows
 
 OnRows = Callable[[str, int], None]  # called with the name of a piece and the rows just read of it
 
@@ -37,6 +39,7 @@ class LearnFile:
         self.new = NewPieces(model, rules, size, self.name)
         self.keys: list[Array] | None = None  # of all rows in their order, where they are to be kept
         self.trial = model
+        self.waiting: list[Samples] = []  # pieces that the ledger has already, to be learned together
         self.read = self.missing = self.pending = self.listed = 0
         self.first_missing, self.unfinished = -1, False
         self.ends_missing = False  # the last row has a gap, so that no known row behind it says that it was seen before
@@ -108,25 +111,53 @@ class LearnFile:
         self._learn(piece, rows if piece.chosen is None else rows.only(piece.chosen))
 
     def _learn(self, piece: NewPiece, rows: Samples) -> None:
+        """Learn a piece, with those that wait, or let it wait for the next ones.
+
+        None waits where the model may be written, so that the numbers do not depend on whether it is.
+        """
+        if self.waiting and self.waiting[0].y.dtype != rows.y.dtype:
+            self._learn_waiting()
+        self.new.add(piece)
+        self.waiting.append(rows)
+        if self.trial.pieces is not None:
+            self._learn_separately(piece.mark)
+        elif self._one_task() or sum(len(part.X) for part in self.waiting) * rows.X.shape[1] >= TOGETHER:
+            self._learn_waiting()
+        self.pending += 1
+        if self.pending >= GROUP:
+            self._commit()
+
+    def _one_task(self) -> bool:
+        """Whether the method takes every piece for a task, which must not be joined with others."""
+        learner = self.trial.learner
+        return learner.method is not None and learner.method.task_per_update
+
+    def _learn_waiting(self) -> None:
+        if self.waiting:
+            learner = copy_for_trial(self.trial.learner)
+            self._teach(learner)
+            self.trial = replace(self.trial, learner=learner, ledger=self.new.held.ledger)
+
+    def _learn_separately(self, mark: str) -> None:
         from sklearn.base import clone
 
-        model, separate = self.trial, self.trial.pieces is not None
-        learner = clone(model.learner) if separate else copy_for_trial(model.learner)
-        known = vars(model.learner).get("classes_", ())
+        learner = clone(self.trial.learner)
+        self._teach(learner)
+        self.trial = replace(with_piece(self.trial, mark, learner), ledger=self.new.held.ledger)
+
+    def _teach(self, learner: Any) -> None:
+        """Learn the rows that wait."""
+        rows, self.waiting = joined(self.waiting), []
+        known = vars(self.trial.learner).get("classes_", ())
         check_new_labels(distinct_labels(rows.y), known, self.rules.drop, self.name)
         for i in range(0, len(rows.X), self.batch):
             with ignore_name_warnings():
                 learner.partial_fit(rows.X[i : i + self.batch], rows.y[i : i + self.batch])
             self.on_rows(self.name, len(rows.X[i : i + self.batch]))
-        taught = with_piece(model, piece.mark, learner) if separate else replace(model, learner=learner)
-        self.new.add(piece)
-        self.trial = replace(taught, ledger=self.new.held.ledger)
-        self.pending += 1
-        if self.pending >= GROUP:
-            self._commit()
 
     def _commit(self, ended: bool = False) -> None:
         """Hand what was learned to the session, which may write it; not while the kind of labels may still change."""
+        self._learn_waiting()
         if self.pending and (ended or self.labels.decided or self.labels.kind != "integers"):
             self._hand_over()
 
