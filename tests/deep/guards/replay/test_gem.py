@@ -132,6 +132,8 @@ def test_labels_and_streams():
         [(torch.ones(3, 4).double(), torch.ones(3).double())],
         [(torch.ones(3, 4).double(), ["a", "b", "c"])],
         [(torch.ones(3, 4).double(), torch.tensor([0, 1, 50]))],
+        [(torch.ones(3, 4).double(), torch.ones(3, 2)), (torch.ones(3, 5).double(), torch.ones(3, 2))],
+        [(torch.ones(3, 4).double(), torch.ones(3, 2)), ({"x": torch.ones(3, 4).double()}, torch.ones(3, 2))],
         [],
     ],
 )

@@ -59,8 +59,14 @@ def pick_rows(batches: Iterable[Any], count: int, seed: int) -> tuple[Any, Tenso
         inputs, targets = _pair(batch)
         keys = torch.rand(len(targets), generator=generator)
         if kept is not None:
-            inputs = tree_map(lambda a, b: torch.cat([a, b]), kept[0], inputs)
-            targets, keys = torch.cat([kept[1], targets]), torch.cat([kept[2], keys])
+            try:
+                inputs = tree_map(lambda a, b: torch.cat([a, b]), kept[0], inputs)
+                targets, keys = torch.cat([kept[1], targets]), torch.cat([kept[2], keys])
+            except (IndexError, RuntimeError, TypeError, ValueError) as error:
+                raise InputError(
+                    f"expected batches that differ in their rows alone, got another kind after the first: "
+                    f"{first_line(error)}; pad or crop samples to one shape"
+                ) from error
         if len(keys) > count:
             places = keys.topk(count, largest=False).indices.sort().values
             inputs = tree_map(lambda t, p=places: t[p], inputs)
