@@ -20,5 +20,7 @@ def kernel_matrix(kernel: str, width: float, A: Array, B: Array) -> Array:
     """
     squares = np.zeros((len(A), len(B)), A.dtype)
     for a, b in zip(A.T, B.T, strict=True):
-        squares += np.subtract.outer(a / width, b / width) ** 2
+        apart = np.subtract.outer(a, b)
+        apart /= width  # (afterwards: a/width and b/width may both be infinite)
+        squares += np.square(apart, out=apart)
     return np.asarray(np.exp(-0.5 * squares) if kernel == "rbf" else np.exp(-np.sqrt(squares)))
