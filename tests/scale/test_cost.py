@@ -11,7 +11,7 @@ def test_twice_the_workers_need_half_the_time_to_learn():
     assert one.bytes_sent == 0 and two.bytes_sent > 0
 
 
-@pytest.mark.parametrize(("partitions", "roots"), [(1, 2), (64, 3), (65, 4), (1024, 4), (1025, 5)])
+@pytest.mark.parametrize(("partitions", "roots"), [(1, 3), (64, 3), (65, 3.5), (1024, 3.5), (1025, 4)])
 def test_memory_is_the_roots_of_a_worker_and_a_partition(partitions, roots):
     found = rm.scale.plan(10**6, 4096, 10, 4, partitions=partitions, flops=1e10)
     assert found.worker_bytes == pytest.approx(roots * 8 * 4096 * 4106 + 10**6 / partitions * 4106 * 8)

@@ -318,11 +318,16 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
                 self.offset_ = np.zeros_like(self.offset_)
         self._recentre()
 
-    def _aligned(self, other: Any, state: Any) -> Any:
-        """A state of the other model, as if it had been taught with our offset."""
-        if not self.fit_intercept:
-            return state
-        return self._soft("merge").shifted(state, other.offset_ - self.offset_)
+    def _merged_state(self, mine: Any, other: Any, theirs: Any, own: bool) -> Any:
+        """The state of the rows of this model and of another one, as if that had been taught with our offset.
+
+        With `own`, the states are referenced nowhere else and may be overwritten.
+        """
+        method = self._soft("merge")
+        given = {"donate": True} if own and isinstance(method, RLS) else {}
+        if self.fit_intercept:
+            theirs = method.shifted(theirs, other.offset_ - self.offset_, **given)
+        return method.merge(mine, theirs, **given)
 
     def _check_other(self, other: Any) -> Any:
         """The other model as it stands, if it can be merged with this one."""

@@ -155,7 +155,11 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         """
         return self._learn(X, y, classes, sample_weight, fresh="state_" not in self.__dict__)
 
-    def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, fresh: bool) -> Self:
+    def _learn_in_place(self, X: Any, y: Any) -> Self:
+        """`partial_fit` of a model whose arrays nobody else refers to: they are overwritten."""
+        return self._learn(X, y, None, None, fresh="state_" not in self.__dict__, own=True)
+
+    def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, fresh: bool, own: bool = False) -> Self:
         self._check_settings()
         draft = self._blank() if fresh else self._now()
         X = draft._encode(draft._check_X(draft._grow(X, fresh), fresh), fresh)
@@ -170,14 +174,14 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
             check_width(X, method, len(known))
             state, counts = draft._begin(X.shape[1] + int(self.fit_intercept), len(known)), np.zeros(len(known))
         else:
-            state, counts = draft._with_classes(len(known), moved)
+            state, counts = draft._with_classes(len(known), moved, own)
         for part in parts_of(X, method):
             first = fresh and not part.start
             design = draft._design(part_of(X, part, method), first)
             targets = targets_of(y[part], known, design.dtype)
             counts = counts + counts_of(y[part], known)
             block = Block(design, targets, y[part], None if weights is None else weights[part])
-            draft._teach(state, block, known, counts, first, own=fresh or bool(part.start))
+            draft._teach(state, block, known, counts, first, own=own or fresh or bool(part.start))
             state = draft.state_
         draft.classes_, draft.class_count_, draft.method_ = known, counts, method
         draft.n_seen_ = (0 if fresh else draft.n_seen_) + len(y)
@@ -264,13 +268,18 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         state, method = super()._begin(width, outputs), self._method()
         return method.by_class(state) if isinstance(method, RLS) and self.class_weight == "balanced" else state
 
-    def _with_classes(self, count: int, moved: Array) -> tuple[Any, Array]:
-        """State and class counts for so many classes; class k of this model becomes class moved[k]."""
+    def _with_classes(self, count: int, moved: Array, own: bool = False) -> tuple[Any, Array]:
+        """State and class counts for so many classes; class k of this model becomes class moved[k].
+
+        With `own`, the state is referenced nowhere else and may be overwritten.
+        """
         if count == len(moved):
             return self.state_, self.class_count_
         sources, counts = np.full(count, -1), np.zeros(count, self.class_count_.dtype)
         sources[moved], counts[moved] = np.arange(len(moved)), self.class_count_
-        return self._method().with_outputs(self.state_, sources), counts
+        method = self._method()
+        given = {"donate": True} if own and isinstance(method, RLS) else {}
+        return method.with_outputs(self.state_, sources, **given), counts
 
     # Predicting
 
@@ -361,7 +370,12 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         -------
         self
         """
-        method, draft = self._soft("merge"), self._now()
+        return self._merge(other)
+
+    def _merge(self, other: "ContinualClassifier", own: bool = False) -> Self:
+        """`merge`; with `own`, nobody else refers to the arrays of either model: they are overwritten."""
+        self._soft("merge")
+        draft = self._now()
         other = draft._check_other(other)
         check_same_kind(other.classes_, draft.classes_)
         if draft._sets() != other._sets():
@@ -373,9 +387,9 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
                 'expected two models that learned with class_weight="balanced", or two that did not, got one of each'
             )
         known, moved = grow_classes(draft.classes_, other.classes_)
-        mine, counts = draft._with_classes(len(known), moved)
-        theirs, more = other._with_classes(len(known), np.asarray(np.searchsorted(known, other.classes_)))
-        draft.state_ = method.merge(mine, draft._aligned(other, theirs))
+        mine, counts = draft._with_classes(len(known), moved, own)
+        theirs, more = other._with_classes(len(known), np.asarray(np.searchsorted(known, other.classes_)), own)
+        draft.state_ = draft._merged_state(mine, other, theirs, own)
         draft.classes_, draft.class_count_ = known, counts + more
         draft.n_seen_ += other.n_seen_
         draft._reassess(draft._assessment().merged(other._assessment()))

@@ -108,7 +108,11 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
         """
         return self._learn(X, y, sample_weight, fresh="state_" not in self.__dict__)
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any, fresh: bool) -> Self:
+    def _learn_in_place(self, X: Any, y: Any) -> Self:
+        """`partial_fit` of a model whose arrays nobody else refers to: they are overwritten."""
+        return self._learn(X, y, None, fresh="state_" not in self.__dict__, own=True)
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any, fresh: bool, own: bool = False) -> Self:
         self._check_settings()
         draft = self._blank() if fresh else self._now()
         X, Y, weights = draft._check_samples(draft._grow(X, fresh), y, sample_weight, fresh)
@@ -121,8 +125,8 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
             draft.__dict__.pop("errors_", None)
         for part in parts_of(X, method):
             design = draft._design(part_of(X, part, method), unoffset and not part.start)
-            learn, own = draft._measured if keeps else draft._updated, fresh or bool(part.start)
-            draft.state_ = learn(draft.state_, design, Y[part], None if weights is None else weights[part], own)
+            learn, mine = draft._measured if keeps else draft._updated, own or fresh or bool(part.start)
+            draft.state_ = learn(draft.state_, design, Y[part], None if weights is None else weights[part], mine)
             draft.n_seen_ += len(design)
         draft.method_ = method
         return self._hand_over(draft)
@@ -221,9 +225,14 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
         -------
         self
         """
-        method, draft = self._soft("merge"), self._now()
+        return self._merge(other)
+
+    def _merge(self, other: "ContinualRegressor", own: bool = False) -> Self:
+        """`merge`; with `own`, nobody else refers to the arrays of either model: they are overwritten."""
+        self._soft("merge")
+        draft = self._now()
         other = draft._check_other(other)
-        draft.state_ = method.merge(draft.state_, draft._aligned(other, other.state_))
+        draft.state_ = draft._merged_state(draft.state_, other, other.state_, own)
         draft.n_seen_ += other.n_seen_
         if "errors_" in draft.__dict__ and "errors_" in other.__dict__:
             draft.errors_ = draft.errors_.merged(other.errors_)

@@ -9,7 +9,7 @@ posterior-memory.md). Where only the weights are asked for, they are solved for 
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -36,6 +36,10 @@ class Cache:
     posterior: Root | None = None  # the joint root of all rows and the prior
     weights: Array | None = None
     ridge: float | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy computes what it is asked for again: results would double the bytes between processes."""
+        return Cache, ()
 
 
 @dataclass
@@ -151,6 +155,14 @@ class Posterior:
         if not self.pending.count:
             self.sharing.shared = True
         return self.all_rows(schedule)
+
+    def own_rows(self, schedule: WeightSchedule, donate: bool) -> Root:
+        """`all_rows` in arrays to write to: copies, or its own where the state is donated and nobody shares them."""
+        if donate and not self.sharing.shared:
+            self.pending.buffer.base, self.cache.posterior = None, None
+            return self._with_pending(schedule, self.data, donate) if self.pending.count else self.data
+        data = self.all_rows(schedule)
+        return data.copy() if data is self.data else data
 
     def solve(self, schedule: WeightSchedule, ridge: float) -> Array:
         """The weights W (d, c) of least squares over all rows and the prior."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import get_lapack_funcs  # (here, and not in the function: the first row must not wait for it)
 
-from remanence.arrays import Array, aligned, square, squared_sum, triangle
+from remanence.arrays import Array, square, squared_sum, triangle
 from remanence.errors import InputError, NumericalError
 from remanence.kernels.folding import chunk, fold
 from remanence.memory.lost import ROUNDING, after_removal
@@ -77,10 +77,14 @@ class Root:
         rest = rest + fold(factor, target, X, Y, scale, shrink, old, scratch=spent)  # (R2)
         return Root(factor, target, rest, lost=lost)
 
-    def merged(self, other: "Root", donate: bool = False) -> "Root":
-        """The root of both sets of rows, from the two factors alone."""
+    def merged(self, other: "Root", donate: bool = False, scratch: bool = False) -> "Root":
+        """The root of both sets of rows, from the two factors alone.
+
+        `scratch`: the arrays of the other may be overwritten, which saves a copy of its factor.
+        """
         factor, target, old = self._begun(donate)
-        rest = fold(factor, target, other.factor, other.target, old=old, triangle=True)
+        spent = scratch and is_column_major(other.factor, other.target)
+        rest = fold(factor, target, other.factor, other.target, old=old, triangle=True, scratch=spent)
         return Root(factor, target, self.rest + other.rest + rest, lost=lost_by_both(self.lost, other.lost))
 
     def _begun(self, donate: bool) -> tuple[Array, Array, tuple[Array, Array] | None]:
@@ -183,7 +187,7 @@ class Root:
 
 
 def _from_triangle(packed: Array, target: Array, rest: Array, lost: Array | None) -> Root:
-    return Root(square(packed, len(target)), aligned(np.asfortranarray(target)), rest, lost=lost)
+    return Root(square(packed, len(target)), np.array(target, order="F"), rest, lost=lost)  # (arrays of its own)
 
 
 def check_solution(W: Array, info: int = 0) -> None:

@@ -329,25 +329,31 @@ class RLS(SoftMethod[Learned]):
         return new
 
     @quiet
-    def merge(self, a: Learned, b: Learned) -> RLSState | ByClassState:
-        """The state that saw the rows of both; the prior counts once."""
+    def merge(self, a: Learned, b: Learned, donate: bool = False) -> RLSState | ByClassState:
+        """The state that saw the rows of both; the prior counts once.
+
+        `donate=True` gives the memory of both away: they must not be used afterwards.
+        """
         if isinstance(a, ByClassState) and isinstance(b, ByClassState) and a.start.shape == b.start.shape:
-            both = a.merged(b, lambda mine, other: cast(RLSState, self.merge(mine, other)))
+            both = a.merged(b, lambda mine, other: cast(RLSState, self.merge(mine, other, donate)))
             return cast(ByClassState, self.with_ridge(both, (b if b.count > a.count else a).members[0].ridge))
         a, b = self._additive(a, "merge"), self._additive(b, "merge")
         if a.start.shape != b.start.shape or a.unpenalized != b.unpenalized:
             raise InputError(f"expected two states of one shape, got {a.start.shape} and {b.start.shape}")
         if not np.array_equal(a.start, b.start):
             raise InputError("expected two states with the same start, got different ones; begin both from one model")
-        data = self.data(a).merged(self.data(b))
+        if donate:
+            data = a.own_rows(self._schedule, True).merged(b.own_rows(self._schedule, True), donate=True, scratch=True)
+        else:
+            data = self.data(a).merged(self.data(b))
         more = b if self.ridge in LOO and b.count > a.count else a
         return more.with_data(self._schedule, data, a.count + b.count)
 
-    def shifted(self, state: Learned, by: Array) -> RLSState | Several:
+    def shifted(self, state: Learned, by: Array, donate: bool = False) -> RLSState | Several:
         if isinstance(state, Several):
-            return state.each(lambda own, member: replace(self, forget=own.forget).shifted(member, by))  # type: ignore[arg-type,return-value]
+            return state.each(lambda own, member: replace(self, forget=own.forget).shifted(member, by, donate))  # type: ignore[arg-type,return-value]
         state = state.as_least_squares("shifted")
-        data = self.data(state).copy()
+        data = state.own_rows(self._schedule, donate)
         if state.scaled:  # what rounding left of a constant feature must not become one of deviation 1
             data.factor[1:, constant_columns(data)] = 0
         data.factor[0, 1:] += data.factor[0, 0] * by  # R times an upper triangular matrix stays one
@@ -372,7 +378,9 @@ class RLS(SoftMethod[Learned]):
             raise InputError('expected an intercept as the only unpenalized feature for scale="standard", got none')
         return self._with_prior(state, state.ridge, scaled)
 
-    def with_outputs(self, state: Learned, sources: Array) -> Learned:
+    def with_outputs(self, state: Learned, sources: Array, donate: bool = False) -> Learned:
+        if donate and isinstance(state, RLSState):
+            return state.with_outputs(self._schedule, sources, donate)
         return state.with_outputs(self._schedule, sources)
 
     def with_features(self, state: Learned, features: int) -> RLSState | Several:

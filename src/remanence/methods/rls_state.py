@@ -108,11 +108,12 @@ class RLSState(Posterior):
         check_result(np.diag(data.factor), data.target)
         return self.with_data(schedule, data, self.count)
 
-    def with_outputs(self, schedule: WeightSchedule, sources: Array) -> "RLSState":
+    def with_outputs(self, schedule: WeightSchedule, sources: Array, donate: bool = False) -> "RLSState":
         """With output j taken from output sources[j], or new where that is -1."""
-        data, start = self.shared_rows(schedule).with_outputs(sources), take_outputs(self.start, sources)
-        prior = (self.ridge, self.unpenalized)
-        return self.from_data(schedule, data, start, self.count, *prior, shared=True, scaled=self.scaled)
+        given = donate and not self.sharing.shared
+        data = (self.own_rows(schedule, True) if given else self.shared_rows(schedule)).with_outputs(sources)
+        prior, start = (self.ridge, self.unpenalized), take_outputs(self.start, sources)
+        return self.from_data(schedule, data, start, self.count, *prior, shared=not given, scaled=self.scaled)
 
     def precision_loss(self, schedule: WeightSchedule) -> float:
         """A bound of the relative error that removals left in the predictions."""

@@ -2,7 +2,7 @@
 
     learn   rows / workers · (fold + read)       every worker its share of the rows
     merge   merges on the longest path · (merge + triangle / bandwidth)
-    memory  (2 + levels of merges) roots + a partition      of a worker that does all the work, see tree.py
+    memory  (5 + levels of merges) / 2 roots + a partition      of a worker that does all the work, see tree.py
 
 A fold of n rows into a d × d factor takes 2nd² + 2ndc floating-point operations, a merge of two factors ⅔d³ + d²c.
 """
@@ -125,7 +125,7 @@ def plan(
     longest, levels = _longest_path(chains)
     learn = n * math.ceil(chains / used) / chains * (fold + read)
     merging = longest * (merge + sent / bandwidth)
-    memory = (2 + levels) * itemsize * (d * d + d * c) + n / partitions * (d + c) * itemsize
+    memory = (5 + max(levels, 1)) / 2 * itemsize * (d * d + d * c) + n / partitions * (d + c) * itemsize
     return CostPlan(learn + merging, learn, merging, (chains - 1) * sent * (used - 1) / used, memory, partitions, used)
 
 

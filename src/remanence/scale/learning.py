@@ -15,7 +15,7 @@ from remanence.scale.blocks import DataBlock, blocks_of, check_pair, count_rows,
 from remanence.scale.engine import MARK, computed
 from remanence.scale.files import FileBlock, with_kinds
 from remanence.scale.naming import naming
-from remanence.scale.travel import LearnedPart, pack, unpack
+from remanence.scale.travel import LearnedPart, blank, pack, unpack
 from remanence.scale.tree import reduced
 
 FIRST_BLOCKS = 8  # partitions among which one must have rows where a scale is set from them
@@ -140,13 +140,14 @@ def _learned(model: Any, data: Any, labels: Any, client: Any, fresh: bool) -> An
     learn_files = delayed(_learn_files, pure=True)
 
     def learn_chain(chain: Sequence[DataBlock]) -> Any:
+        credit = chain[0] is blocks[0]
         if all(block.is_file for block in chain):  # one task: what is between two files need not be kept
-            files = [block.X for block in chain]
-            return learn_files(settings, files, dask_key_name=f"{name}-learn-{next(count)}{MARK}{chain[0].name}")
+            files, key = [block.X for block in chain], f"{name}-learn-{next(count)}{MARK}{chain[0].name}"
+            return learn_files(settings, files, credit, dask_key_name=key)
         learned = None
         for block in chain:
             key = f"{name}-learn-{next(count)}{MARK}{block.name}"
-            learned = learn(settings, learned, block.X, block.y, block.name, dask_key_name=key)
+            learned = learn(settings, learned, block.X, block.y, block.name, credit, dask_key_name=key)
         return learned
 
     def merge_two(a: Any, b: Any) -> Any:
@@ -190,7 +191,9 @@ def _with_features(model: Any, features: RandomFeatures) -> Any:
     return model._with({**model.__dict__, "features": features})
 
 
-def _learn(model: Any, before: LearnedPart | None, X: Any, y: Any, name: str) -> LearnedPart | None:
+def _learn(
+    model: Any, before: LearnedPart | None, X: Any, y: Any, name: str, credit: bool = True
+) -> LearnedPart | None:
     """On a worker: what was learned before and a block; None for no rows. Nothing that comes in is changed."""
     with naming(name):
         if isinstance(X, FileBlock):
@@ -201,15 +204,15 @@ def _learn(model: Any, before: LearnedPart | None, X: Any, y: Any, name: str) ->
             if not count_rows(rows):
                 continue
             if learner is None:
-                learner = model._blank() if before is None else unpack(model, before)
+                learner = blank(model, credit) if before is None else unpack(model, before, views=True)
             with beside(before, model._blank(), rows, labels):
-                learner.partial_fit(rows, labels)
+                learner._learn_in_place(rows, labels)
             del rows, labels  # (while the next ones are read, these may be gone)
         return before if learner is None else pack(learner, name if before is None else before.first)
 
 
 @contextmanager
-def beside(before: LearnedPart | None, blank: Any, rows: Any, labels: Any) -> Iterator[None]:
+def beside(before: LearnedPart | None, fresh: Any, rows: Any, labels: Any) -> Iterator[None]:
     """Name the first of the earlier partitions in errors of rows that could be learned but for it."""
     try:
         yield
@@ -217,17 +220,17 @@ def beside(before: LearnedPart | None, blank: Any, rows: Any, labels: Any) -> It
         if before is None:
             raise
         try:
-            blank.partial_fit(rows, labels)
+            fresh.partial_fit(rows, labels)
         except (InputError, NumericalError):
             raise problem from None
         raise InputError(f"it differs from {before.first}: {problem}") from None
 
 
-def _learn_files(model: Any, files: Sequence[FileBlock]) -> LearnedPart | None:
+def _learn_files(model: Any, files: Sequence[FileBlock], credit: bool) -> LearnedPart | None:
     """On a worker: what was learned from files, one after the other; None for no rows."""
     learned = None
     for file in files:
-        learned = _learn(model, learned, file, None, file.path)
+        learned = _learn(model, learned, file, None, file.path, credit)
     return learned
 
 
@@ -235,4 +238,4 @@ def _merge(model: Any, a: LearnedPart | None, b: LearnedPart | None) -> LearnedP
     if a is None or b is None:
         return b if a is None else a
     with naming(f"{b.first} differs from {a.first}"):
-        return pack(unpack(model, a).merge(unpack(model, b)), a.first)
+        return pack(unpack(model, a, views=True)._merge(unpack(model, b, views=True), own=True), a.first)

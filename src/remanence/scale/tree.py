@@ -5,10 +5,11 @@
     merges       up to FAN neighbouring roots, one after the other; then again, until one is left
 
 Which worker does what, and when, changes nothing in that order, so the result has the same bits on any cluster, and
-after any task was computed again. A worker that does everything itself holds three roots at a time (a merged one, the
-one being learned, its successor), and one more for every further level of merges: four from 65 partitions on, five from
-1 025 on. Three for any number would take a single level, and thus as many merges one after the other as there are
-chains, whatever the number of workers. Workers that wait for each other hold finished chains besides.
+after any task was computed again. Roots that wait are packed triangles, half a root each (travel.py). A worker that
+does everything itself needs the memory of three roots up to 64 partitions: the two that it merges, in place, and what
+they were unpacked from. Every further level of merges adds one that waits: 3½ up to 1 024 partitions, 4 up to 16 384.
+Three for any number would take a single level, and thus as many merges one after the other as there are chains,
+whatever the number of workers. Workers that wait for each other hold finished chains besides.
 """
 
 from collections.abc import Callable, Sequence

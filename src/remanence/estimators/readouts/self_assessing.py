@@ -64,6 +64,7 @@ class SelfAssessing(LinearClassifier, ContinualEstimator):
     assessment_: Assessment
     _earlier: Readouts | None
     _budget: Budget
+    _on_credit = True  # whether rows of a first block are answered even where learning it has not earned that
     offset_: Array
 
     def _teach(self, state: Any, block: Block, classes: Array, counts: Array, fresh: bool, own: bool) -> None:
@@ -93,7 +94,8 @@ class SelfAssessing(LinearClassifier, ContinualEstimator):
         roots = len(state.members) if isinstance(state, ByClassState) else 1
         solving = roots * price_of_solving(d)
         due = seen - before.solved >= GROWTH * seen and budget.solving >= solving
-        if fresh or due:
+        due = due or (fresh and self._on_credit)
+        if due:
             row = price_of_row(d, c, True)
             rows = block.asked(0, max(budget.affordable(row), FIRST_ROWS if fresh else 1), c)
             budget = budget.spent(solving, ASKING + len(rows.labels) * row)
@@ -104,7 +106,7 @@ class SelfAssessing(LinearClassifier, ContinualEstimator):
                 before = count_answers(before, earlier.answers(rows), seen - n, len(earlier.classes))
                 budget = budget.spent(0.0, ASKING + len(rows.labels) * price_of_row(d, c, False))
         self.state_ = self._learned(state, block, own)
-        if fresh or due:
+        if due:
             try:
                 before = self._ask_without(method, before, rows, classes, counts)
             except NumericalError:  # the weights are not determined: those who ask for them will be told
@@ -129,7 +131,8 @@ class SelfAssessing(LinearClassifier, ContinualEstimator):
         before, row = self._assessment(), price_of_row(d, c, False)
         budget = self.__dict__.get("_budget", NO_BUDGET).earned(n, d)
         solving = price_of_solving(d) if isinstance(method, SoftMethod) else 0.0
-        due = fresh or (budget.solving >= solving and budget.affordable(row) >= min(n, 16))
+        affordable = budget.solving >= solving and budget.affordable(row) >= min(n, 16)
+        due = affordable or (fresh and self._on_credit)
         first = n // 2 if fresh else 0  # of a first block, the rows of the second half
         if due:
             rows = block.asked(first, max(budget.affordable(row), FIRST_ROWS if fresh else 1), c)

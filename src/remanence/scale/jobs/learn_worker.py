@@ -12,7 +12,7 @@ from remanence.errors import FileError, InputError, MissingDependency, Numerical
 from remanence.estimators import RandomFeatures
 from remanence.hashing import ROW_KEY
 from remanence.scale.naming import as_task
-from remanence.scale.travel import LearnedPart, pack
+from remanence.scale.travel import LearnedPart, blank, pack
 from remanence.store.content.new_pieces import Rules
 from remanence.store.jobs.learn import LearnJob
 from remanence.store.jobs.learn_options import LearnOptions
@@ -58,10 +58,10 @@ class FilesLearned:
 
 def blank_of(learner: Any) -> Any:
     """A learner with the settings and the scale of features of this one, which has learned nothing."""
-    blank = learner._blank()
+    empty = blank(learner, credit=False)
     if isinstance(learner.features, RandomFeatures):
-        return blank._with({**vars(blank), "features": learner.features_})
-    return blank
+        return empty._with({**vars(empty), "features": learner.features_})
+    return empty
 
 
 def begin(base: LearnBase) -> LearnBase:
