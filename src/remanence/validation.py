@@ -131,8 +131,8 @@ def check_start(start: Any, features: int, outputs: int, dtype: npt.DTypeLike = 
             f"complex numbers are learned by RLS, LMS, BlockLMS, APA, ICL and Kalman"
         )
     if start is None:
-        size = float(min(int(features) * int(outputs) * np.dtype(dtype).itemsize, 10**300))
-        check_memory(size, f"{features:.3g} features and {outputs:.3g} outputs", "use fewer of them")
+        needed = float(min(int(features) * int(outputs) * np.dtype(dtype).itemsize, 10**300))
+        check_memory(needed, f"{features:.3g} features and {outputs:.3g} outputs", "use fewer of them")
         return np.zeros((features, outputs), dtype)
     start = check_numbers(start, "start", dtype)
     if start.shape != (features, outputs):

@@ -55,7 +55,7 @@ class AdapterPair:
     @property
     def is_fresh(self) -> bool:
         """Whether B is zero, so that A has no effect yet."""
-        return not bool(self.up_module.weight.detach().any())  # type: ignore[operator, union-attr]
+        return not bool(self.up_module.weight.detach().any())  # type: ignore[operator]
 
 
 def adapter_pairs(model: nn.Module) -> Iterator[AdapterPair]:
