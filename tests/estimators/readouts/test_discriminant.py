@@ -59,7 +59,7 @@ def test_class_by_class_equals_scikit_learn_on_all_rows(classes, features, rows,
 def test_the_documented_ridge_gives_the_shrinkage_of_scikit_learn():
     X, y = clouds(1, 4, 8, 200)
     within = sum(((X[y == k] - X[y == k].mean(axis=0)) ** 2).sum() for k in range(4))
-    for shrinkage in (0.01, 0.3, 0.9):
+    for shrinkage in (1e-15, 1e-9, 0.01, 0.3, 0.9):
         model = model_of(shrinkage / (1 - shrinkage) * within / 8).fit(X, y)
         assert model.shrinkage_ == pytest.approx(shrinkage, rel=1e-12)
         assert_is_lda(model, X, y, X)

@@ -83,11 +83,7 @@ class Discriminant:
     inverse: ResidualInverse
     counts: Array  # (c,) n_k
     kappa: float
-
-    @property
-    def shrinkage(self) -> float:
-        """The shrinkage of scikit-learn's LinearDiscriminantAnalysis that gives the same scores (D3)."""
-        return 1 - self.kappa
+    shrinkage: float  # 1 − κ (D3), to all its digits however small it is
 
     @property
     def scale(self) -> float:
@@ -116,7 +112,7 @@ def discriminant_of(data: Root, W: Array, ridge: float, centred: bool) -> Discri
     R, z, W = data.factor[free:, free:], data.target[free:], W[free:]
     scores, z = (R @ W).astype(np.float64), z.astype(np.float64)
     inverse = residual_inverse(scores, z, counts, float(np.finfo(data.dtype).eps))
-    return Discriminant(inverse, counts, _kappa(R, z, counts, ridge))
+    return Discriminant(inverse, counts, *_shares(R, z, counts, ridge))
 
 
 def class_weights(data: Root, centred: bool) -> Array:
@@ -144,10 +140,14 @@ def residual_inverse(scores: Array, z: Array, counts: Array, eps: float) -> Resi
     return FactoredInverse(root, scores, np.linalg.solve((1 + floor) * np.eye(d) - z @ scores.T, z))
 
 
-def _kappa(R: Array, z: Array, counts: Array, ridge: float) -> float:
-    """tr S / (tr S + tr P); 1 where rows do not spread within their classes, so that the penalty is the covariance."""
+def _shares(R: Array, z: Array, counts: Array, ridge: float) -> tuple[float, float]:
+    """tr S and tr P as shares of their sum; 1 and 0 where rows do not spread within their classes.
+
+    Then the penalty is the covariance.
+    """
     total = float(sums_of_squares(R).sum())
     within = total - float((sums_of_squares(R.T @ z) / counts).sum())
     if not within > ROUNDING * float(np.finfo(R.dtype).eps) * total:
-        return 1.0
-    return within / (within + len(R) * ridge)
+        return 1.0, 0.0
+    penalty = len(R) * ridge
+    return within / (within + penalty), penalty / (within + penalty)
