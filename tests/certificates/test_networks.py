@@ -29,7 +29,7 @@ def projecting_gradients(guard):
                     optimizer._optimizer_step_post_hooks.clear()
                     hooks.callback(
                         optimizer.register_step_pre_hook(
-                            rm.deep.guards.guard._with_projected_gradients(projectors)
+                            rm.deep.guards.guard._with_projected_gradients(projectors, True)
                         ).remove
                     )
                 yield
