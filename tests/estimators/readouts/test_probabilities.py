@@ -96,6 +96,21 @@ def test_probabilities_of_new_rows_are_calibrated(readout, order):
     assert log_loss(y[test], P) <= {"ridge": 0.35, "discriminant": 0.25}[readout]
 
 
+@pytest.mark.parametrize("readout", READOUTS)
+def test_a_wide_model_learned_in_small_blocks_is_calibrated_for_what_it_has_become(readout):
+    """Its first answers, of fewer rows than features, are those of another model."""
+    X, y = make_classification(4000, 20, n_informative=12, n_classes=8, flip_y=0.1, class_sep=1.5, random_state=1)
+    X = rm.RandomFeatures(512, activation="cos").fit(X).transform(X)
+    past, new = slice(2000), slice(2000, None)
+    model = rm.ContinualClassifier(rm.RLS(ridge=0.1), readout=readout)
+    at_once = clone(model).fit(X[past], y[past])
+    for first in range(0, 2000, 50):
+        model.partial_fit(X[first : first + 50], y[first : first + 50])
+    P = model.predict_proba(X[new])
+    assert log_loss(y[new], P) <= 1.05 * log_loss(y[new], at_once.predict_proba(X[new]))
+    assert error_of(P, y[new]) <= 0.1
+
+
 @pytest.mark.parametrize("weights", [None, [0.9, 0.1]])
 @pytest.mark.parametrize("classes", [2, 4])
 def test_log_loss_is_near_that_of_logistic_regression(classes, weights):

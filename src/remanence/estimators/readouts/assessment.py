@@ -77,6 +77,11 @@ class Assessment:
         sums = {name: getattr(self, name) * by for name in ("losses", "rows", "bins", "alone")}
         return replace(self, **sums, discordant=self.discordant * by**2)
 
+    def outdated(self, seen: int) -> "Assessment":
+        """For answers of the model of so many rows: what earlier ones say of its probabilities counts less (C4)."""
+        by = min(self.solved / max(seen, 1), 1.0) ** 2 if self.solved else 1.0
+        return replace(self, losses=self.losses * by, rows=self.rows * by, bins=self.bins * by)
+
     def unlearned(self, left: int, before: int) -> "Assessment":
         """After rows were removed. Sums do not know single rows: they shrink by the share of the rows that went.
 

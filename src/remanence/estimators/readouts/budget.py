@@ -18,6 +18,7 @@ ASKING = 3e6  # what a call that answers costs beside its rows
 EXPONENTIALS = 700  # per class of a row that is answered: exponentials on a grid
 MOST_ROWS, FIRST_ROWS, MOST_SCORES = 2048, 256, 1 << 22  # answered at once; of a first block even on credit
 GROWTH = 1 / 16  # a model that grew by less is not solved again for the sake of answers
+OUTGROWN = 4.0, 1.5  # a model that grew so many times is another one, with fewer rows than features and with more
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,11 @@ class Budget:
     def affordable(self, row: float) -> int:
         """How many rows of this price can be answered."""
         return int(max(self.answering - ASKING, 0.0) / row)
+
+
+def is_another(seen: int, solved: int, features: int) -> bool:
+    """Whether the model of so many rows is another one than that of the rows at the last solve."""
+    return seen >= OUTGROWN[int(seen >= features)] * solved
 
 
 def price_of_row(features: int, classes: int, factor: bool) -> float:

@@ -10,6 +10,9 @@ ridge scores estimate probabilities by a linear function, which is too flat near
 
 Rows that came when the model had fewer rows or classes were answered by another model than today's. So with every
 addition the earlier sums are multiplied by n_before/n_now · (c_before/c_now)².                                   (C3)
+
+Rows in between were answered by the readout of the last solve, with n_solved rows. At the next solve the answers are
+those of the model as it is, each row left out, and sums of before are multiplied by                (n_solved/n)² (C4)
 """
 
 from dataclasses import dataclass, replace

@@ -15,6 +15,7 @@ from remanence.estimators.readouts.budget import (
     FIRST_ROWS,
     GROWTH,
     Budget,
+    is_another,
     price_of_row,
     price_of_solving,
     spread,
@@ -94,10 +95,10 @@ class SelfAssessing(LinearClassifier, ContinualEstimator):
         roots = len(state.members) if isinstance(state, ByClassState) else 1
         solving = roots * price_of_solving(d)
         due = seen - before.solved >= GROWTH * seen and budget.solving >= solving
-        due = due or (fresh and self._on_credit)
-        if due:
+        another = self._on_credit and is_another(seen, before.solved, d)
+        if due or another:
             row = price_of_row(d, c, True)
-            rows = block.asked(0, max(budget.affordable(row), FIRST_ROWS if fresh else 1), c)
+            rows = block.asked(0, max(budget.affordable(row), FIRST_ROWS if another else 1), c)
             budget = budget.spent(solving, ASKING + len(rows.labels) * row)
         elif earlier is not None and earlier.offset is self.__dict__.get("offset_"):
             most = budget.affordable(price_of_row(d, c, False))
@@ -106,9 +107,9 @@ class SelfAssessing(LinearClassifier, ContinualEstimator):
                 before = count_answers(before, earlier.answers(rows), seen - n, len(earlier.classes))
                 budget = budget.spent(0.0, ASKING + len(rows.labels) * price_of_row(d, c, False))
         self.state_ = self._learned(state, block, own)
-        if due:
+        if due or another:
             try:
-                before = self._ask_without(method, before, rows, classes, counts)
+                before = self._ask_without(method, before.outdated(seen), rows, classes, counts)
             except NumericalError:  # the weights are not determined: those who ask for them will be told
                 self._earlier = None
             before = replace(before, solved=seen)
