@@ -11,6 +11,8 @@ pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 import transformers  # noqa: E402
 
+from remanence.deep.integrations.attached_guard import inputs_only  # noqa: E402
+
 from ..guards.transformer_models import NEW, OLD, make, outputs  # noqa: E402
 
 HELD = torch.cat([OLD, OLD.flip(1)])[:3]
@@ -75,14 +77,15 @@ def callback(guard, **options):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"gradient_accumulation_steps": 2, "max_grad_norm": 0.1}, {"optim": "adamw_torch_fused"}],
-    ids=["plain", "accumulated and clipped", "fused"],
+    [{}, {"gradient_accumulation_steps": 2, "max_grad_norm": 0.1}, {"optim": "adamw_torch_fused"}, {"bf16": True}],
+    ids=["plain", "accumulated and clipped", "fused", "bf16"],
 )
 def test_old_outputs_stay_and_the_training_batches_are_absorbed(options, tmp_path):
     net, guard, before = guarded()
     start = net.lm_head.weight.detach().clone()
-    trainer(net, tmp_path, [callback(guard, absorb="train")], **options).train()
-    net.eval()
+    trained = trainer(net, tmp_path, [callback(guard, absorb="train")], **options)
+    trained.train()
+    net = trained.accelerator.unwrap_model(net, keep_fp32_wrapper=False).eval()  # takes bf16's autocast off again
     assert not torch.equal(start, net.lm_head.weight)
     assert float((outputs("llama", net, HELD) - before).abs().max()) < 1e-4 * float(before.abs().max())
     assert guard.report().tasks == 2
@@ -141,3 +144,20 @@ def test_accelerate_in_a_plain_loop():
                 optimizer.zero_grad()
     assert not torch.equal(start, net.lm_head.weight)
     assert float((outputs("llama", net, HELD) - before).abs().max()) < 1e-4 * float(before.abs().max())
+
+
+def test_batches_of_a_tokenizer_are_dicts():
+    """A BatchEncoding is a mapping that torch does not look into."""
+    _, guard, _ = guarded()
+    batch = transformers.BatchEncoding({"input_ids": NEW, "labels": NEW})
+    assert guard.preview([batch]) == guard.preview([dict(batch)])
+    seen = {}
+
+    class Model(torch.nn.Linear):
+        def forward(self, **inputs):
+            seen.update({name: value.device.type for name, value in inputs.items()})
+
+    inputs_only(Model(2, 2, device="meta"), batch)
+    assert seen == {"input_ids": "meta"}
+    with pytest.raises(rm.InputError, match=r"got torch\.int64 \(2, 6\)"):
+        guard.absorb([transformers.BatchEncoding({"input_ids": NEW + 40})])

@@ -9,7 +9,7 @@ the old score is within the budget; then halve the gap to the last one outside, 
     middle = √(a b)                                   (N2)   the mean if one of them is 0
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +92,7 @@ def _between(setting: str, a: float, b: float) -> float:
 
 def model_loss(model: nn.Module, batch: Any) -> Tensor:
     """Return the loss that a model computes from a batch with labels, as those of transformers do."""
-    output = model(**batch) if isinstance(batch, dict) else None
+    output = model(**batch) if isinstance(batch, Mapping) else None
     loss = getattr(output, "loss", None)
     if not isinstance(loss, Tensor):
         raise InputError(

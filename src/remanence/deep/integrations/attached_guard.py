@@ -59,6 +59,7 @@ class AttachedGuard:
 def inputs_only(model: nn.Module, batch: Any) -> Any:
     """Call a model on a batch on the model's device, without its labels; a tuple's last element is the labels."""
     device = next(model.parameters()).device
+    batch = dict(batch) if isinstance(batch, Mapping) else batch  # tree_map does not look into a BatchEncoding
     batch = tree_map(lambda t: t.to(device) if isinstance(t, Tensor) else t, batch)
     if isinstance(batch, Mapping):
         decodes = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))

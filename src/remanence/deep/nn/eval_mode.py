@@ -24,12 +24,25 @@ def eval_mode(model: nn.Module) -> Iterator[None]:
         for module in modes:  # not model.eval(), which a module may override
             module.training = False
         torch.backends.mha.set_fastpath_enabled(False)
-        with torch.no_grad(), full_precision(), _uncompiled():
+        with torch.no_grad(), full_precision(), _own_forwards(modes), _uncompiled():
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(short_cuts)
         for module, mode in modes.items():
             module.training = mode
+
+
+@contextmanager
+def _own_forwards(modules: Iterable[nn.Module]) -> Iterator[None]:
+    """Take off the autocast that Accelerate puts around a prepared model's forward."""
+    wrapped = {m: vars(m)["forward"] for m in modules if {"forward", "_original_forward"} <= vars(m).keys()}
+    try:
+        for module in wrapped:
+            vars(module)["forward"] = vars(module)["_original_forward"]
+        yield
+    finally:
+        for module, forward in wrapped.items():
+            vars(module)["forward"] = forward
 
 
 def _uncompiled() -> AbstractContextManager[Any]:

@@ -224,3 +224,13 @@ def test_what_moves_without_gradients_is_named_when_the_block_ends(kind, rows):
                 optimizer.step()
                 net.follow()
         assert torch.equal(net.teacher.weight, before) == held
+
+
+@pytest.mark.parametrize("kind", [rm.deep.GradientProjection, rm.deep.OGD])
+def test_a_training_that_diverges_is_named_as_such(kind, started):
+    net, guard, _, new = started(make=kind)
+    optimizer = optim.SGD(net.parameters(), lr=float("inf"))
+    with pytest.warns(UserWarning, match="became NaN or infinite.*diverged") as told, guard.protect(optimizer):
+        loss_of(net, new).backward()
+        optimizer.step()
+    assert not any("restored" in str(w.message) for w in told)

@@ -49,7 +49,7 @@ def call_explained(model: nn.Module, batch: Any, forward: Forward) -> Any:
     except (RuntimeError, IndexError) as error:
         if forward is not call_model or str(error).startswith("vmap"):  # a forward of the user's own may raise its own
             raise
-        given = " and ".join(f"{t.dtype} {tuple(t.shape)}" for t in tree_leaves(batch) if isinstance(t, Tensor))
+        given = " and ".join(f"{t.dtype} {tuple(t.shape)}" for t in _tensors(batch))
         raise InputError(
             f"expected batches as {type(model).__name__} takes them, got {given} ({first_line(error)}); "
             "check their shape, dtype and device"
@@ -85,13 +85,18 @@ def _check_arguments(model: nn.Module, batch: Any) -> None:
 def _check_precision(model: nn.Module, batch: Any, error: RuntimeError) -> None:
     """Raise InputError if torch failed because the inputs have another dtype than the model."""
     wanted = {p.dtype for p in model.parameters() if p.is_floating_point()}
-    got = {t.dtype for t in tree_leaves(batch) if isinstance(t, Tensor) and t.is_floating_point()} - wanted
+    got = {t.dtype for t in _tensors(batch) if t.is_floating_point()} - wanted
     if "type" in str(error) and wanted and got:
         names = [" or ".join(sorted(map(str, dtypes))) for dtypes in (wanted, got)]
         raise InputError(
             f"expected inputs of {names[0]}, as the model's parameters are, got {names[1]} ({first_line(error)}); "
             f"convert them by .to({names[0].split(' or ')[0]}), or the model"
         ) from error
+
+
+def _tensors(batch: Any) -> list[Tensor]:
+    leaves = tree_leaves(dict(batch) if isinstance(batch, Mapping) else batch)  # a BatchEncoding is a leaf otherwise
+    return [t for t in leaves if isinstance(t, Tensor)]
 
 
 def first_line(error: Exception) -> str:

@@ -69,7 +69,16 @@ class GuardedSteps:
         """Check once more when the block ends, and warn about what was found."""
         if self.begun or self._version() != self.version:  # otherwise it was reported when the block began
             self._check_moved()
-        if self.names and self.warns:
+        diverged = [name for name in self.names if name in self._not_finite()]
+        if diverged:
+            warnings.warn(
+                f"{', '.join(diverged)} became NaN or infinite: the training diverged, and outputs on earlier inputs "
+                "are lost; load the weights from before the block, and train with a smaller learning rate (Adam with "
+                "weights in float16: with a larger eps)",
+                UserWarning,
+                stacklevel=4,
+            )
+        elif self.names and self.warns:
             warnings.warn(
                 f"{', '.join(self.names)} changed inside protect() other than by a step of its optimizers, for example "
                 "by another optimizer, by clamping after the step or by loading weights. Outputs on earlier inputs had "
@@ -77,6 +86,9 @@ class GuardedSteps:
                 UserWarning,
                 stacklevel=4,
             )
+
+    def _not_finite(self) -> set[str]:
+        return {p.name for p in self.projectors if not all(bool(t.isfinite().all()) for t in p.parameters)}
 
     def _check_moved(self) -> None:
         with full_precision():
