@@ -36,13 +36,13 @@ from remanence.tables.table import (
 )
 from remanence.tables.text import LONGEST_LINE, TextSource
 
-BLOCK = 1 << 22  # bytes parsed at once
+BLOCK = 1 << 22  # bytes in which quotes are looked for
 SAMPLE = 1 << 16  # bytes in which the dialect is looked for
 SAMPLED = 1 << 18  # bytes in which kinds of columns are looked for
 MOST_COLUMNS = 200_000
 LETS_GO = 10.0  # seconds that a thread of Arrow is given to let go of a file; it needs a fraction of one
 NULLS = ["".join(letters) for word in MISSING for letters in product(*((c.lower(), c.upper()) for c in word))]
-DELIMITER_LINE = re.compile("sep=(.)")  # which spreadsheets read, and write, before the header
+DELIMITER_LINE = re.compile(r'("?)sep=([\t -!#-~])\1', re.IGNORECASE)  # as spreadsheets have it before the header
 RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 
 
@@ -129,15 +129,14 @@ class CsvTable(Table):
         """The file behind its header, and the header; the dialect is known then."""
         source = TextSource(self.path, self.given.encoding, self.given.quote.encode(), whole=not self.waits)
         try:
-            first = source.read_line()
-            if not first:
+            line, given = source.read_line().decode(), self.given
+            if named := DELIMITER_LINE.fullmatch(line.strip("\r\n")):
+                given = replace(given, delimiter=given.delimiter or named[2])
+                line = source.read_line().decode()
+            if not line:
                 raise EmptyTable(
                     f"{self.path.name} is empty{source.unfinished()}; expected a line of column names and then rows"
                 )
-            line, given = first.decode(), self.given
-            if named := DELIMITER_LINE.fullmatch(line.strip("\r\n")):
-                given = replace(given, delimiter=given.delimiter or named[1])
-                line = source.read_line().decode()
             found = given.completed(line, source.peek(SAMPLE).decode(errors="replace"))
             header = found.cells(line)
         except UnicodeDecodeError:
@@ -172,15 +171,18 @@ class CsvPiece(Piece):
         self, columns: Sequence[str], labels: Sequence[str] = (), originals: bool = False, cells: Sequence[str] = ()
     ) -> Iterator[RowBlock]:
         self.table.require([*columns, *labels, *cells])
-        done = 0
-        for text in (originals, True):  # the second pass begins where the first one met no number
+        done, text, breaks = 0, originals, False
+        while True:  # another pass begins where the last one met no number, or a line break within quotes
             try:
-                for block in self._blocks(columns, labels, originals, cells, text, done):
+                for block in self._blocks(columns, labels, originals, cells, text, breaks, done):
                     yield block
                     done += len(block.X)
             except _NoNumber:
-                continue
-            break
+                text = True
+            except _QuotedBreak:
+                breaks = True
+            else:
+                break
         if not done:
             raise EmptyTable(f"{self.name} has column names and no rows; expected at least one row")
 
@@ -191,6 +193,7 @@ class CsvPiece(Piece):
         originals: bool,
         coded: Sequence[str],
         text: bool,
+        breaks: bool,
         skip: int,
     ) -> Iterator[RowBlock]:
         position = {name: j for j, name in enumerate(self.table.columns)}
@@ -198,7 +201,7 @@ class CsvPiece(Piece):
             wanted = self.table.columns if originals else dict.fromkeys([*columns, *labels, *coded])
             numbers = () if text else [position[c] for c in columns if c not in (*labels, *coded)]
             first, size = 0, rows_at_once(len(wanted), ROWS_AT_ONCE)
-            for batch in self._batches(source, [position[c] for c in wanted], numbers):
+            for batch in self._batches(source, [position[c] for c in wanted], numbers, breaks):
                 for i in range(0, batch.num_rows, size):
                     part = batch.slice(i, size)
                     if first + len(part) > skip:
@@ -214,8 +217,13 @@ class CsvPiece(Piece):
                     first += min(size, batch.num_rows - i)
             source.check_end()
 
-    def _batches(self, source: TextSource, wanted: Sequence[int], numbers: Sequence[int]) -> Iterator[Any]:
-        """The rows as Arrow has them, block by block; the columns are named by their numbers."""
+    def _batches(
+        self, source: TextSource, wanted: Sequence[int], numbers: Sequence[int], breaks: bool
+    ) -> Iterator[Any]:
+        """The rows as Arrow has them, block by block; the columns are named by their numbers.
+
+        With `breaks`, and where the first block has quotes, entries may have line breaks, which takes longer.
+        """
         import pyarrow as pa
         from pyarrow import csv
 
@@ -224,19 +232,19 @@ class CsvPiece(Piece):
         if not beginning:
             return
         kinds = {str(j): pa.string() for j in wanted} | {str(j): pa.float64() for j in numbers}
-        longest = max(map(len, beginning[:SAMPLE].splitlines()), default=0)
+        breaks = breaks or (bool(dialect.quote) and dialect.quote.encode() in beginning)
         try:
             yield from _parsed(
                 source,
                 csv.ReadOptions(
                     use_threads=False,
-                    block_size=BLOCK if longest < BLOCK // 4 else 2 * LONGEST_LINE,
+                    block_size=2 * LONGEST_LINE,  # (whole lines at most; the source hands out what it has read)
                     column_names=[str(j) for j in range(width)],
                 ),
                 csv.ParseOptions(
                     delimiter=dialect.delimiter,
                     quote_char=dialect.quote or False,
-                    newlines_in_values=dialect.quote.encode() in beginning if dialect.quote else False,
+                    newlines_in_values=breaks,
                 ),
                 csv.ConvertOptions(
                     column_types=kinds,
@@ -247,9 +255,11 @@ class CsvPiece(Piece):
                 ),
             )
         except pa.ArrowInvalid as problem:
-            raise self._error(str(problem)) from None
+            raise self._error(str(problem), breaks) from None
 
-    def _error(self, message: str) -> Exception:
+    def _error(self, message: str, breaks: bool) -> Exception:
+        if "out of sync" in message and self.table.dialect.quote and not breaks:
+            return _QuotedBreak()
         if "conversion error to double" in message:
             return _NoNumber()
         ragged = RAGGED.search(message)
@@ -306,22 +316,28 @@ class _Bytes(io.RawIOBase):
     """A source as Arrow reads it. It ends when Arrow's thread lets go of it, and the source goes on."""
 
     def __init__(self, source: TextSource) -> None:
-        self.read = source.read  # type: ignore[method-assign]
+        self.source = source
+        self.held: list[weakref.ref[Any]] = []  # what is handed out
 
     def readable(self) -> bool:
         return True
 
+    def read(self, size: int = -1) -> memoryview:
+        part = memoryview(self.source.read(size))
+        self.held[:] = [*(ref for ref in self.held if ref() is not None), weakref.ref(part)]
+        return part
+
 
 def _parsed(source: TextSource, *options: Any) -> Iterator[Any]:
-    """The batches of Arrow's reader; at the end its thread has let go of the source.
+    """The batches of Arrow's reader; at the end its threads have let go of the source and of what they got from it.
 
-    The thread takes the interpreter's lock when it drops a Python object. Where the interpreter is ending by then, it
+    They take the interpreter's lock when they drop a Python object. Where the interpreter is ending by then, it
     ends the thread, and C++ ends the process by SIGABRT, after all the work was done.
     """
     from pyarrow import csv
 
     handed: Any = _Bytes(source)
-    alive, reader = weakref.ref(handed), None
+    alive, held, reader = weakref.ref(handed), handed.held, None
     try:
         reader = csv.open_csv(handed, *options)
         yield from reader
@@ -330,12 +346,16 @@ def _parsed(source: TextSource, *options: Any) -> Iterator[Any]:
             reader.close()
         del handed, reader
         until = monotonic() + LETS_GO
-        while alive() is not None and monotonic() < until:
+        while any(ref() is not None for ref in (alive, *held)) and monotonic() < until:
             sleep(1e-4)
 
 
 class _NoNumber(Exception):
     """A cell that Arrow does not take for a number."""
+
+
+class _QuotedBreak(Exception):
+    """A line break within quotes, where none were looked for."""
 
 
 def _not_utf8(name: str) -> InputError:

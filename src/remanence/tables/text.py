@@ -147,7 +147,11 @@ class TextSource(io.RawIOBase):
                 self.waiting = True
                 self.quotes -= self.tail.count(self.quote) if self.quote else 0
         if self.quotes % 2:
-            raise InputError(f"{self.name} is not a text file of rows, as its name says: a quoted entry has no end")
+            raise InputError(
+                f"{self.name} is not a text file of rows, as its name says: a quoted entry has no end; close it, name "
+                f"the quotes of the file, or, if it is being written, read it again when its last row is complete",
+                arguments=("dialect",),
+            )
 
     def _refuse_line(self) -> None:
         raise InputError(f"expected lines of at most {LONGEST_LINE} bytes in {self.name}, got a longer one")
