@@ -8,10 +8,14 @@ import pytest
 
 import remanence as rm
 from remanence.store import read
+from remanence.store.content import cutting
+from remanence.store.jobs import learn_file, session
 from remanence.store.jobs.learn_file import GROUP
 from remanence.store.jobs.learn_options import LearnOptions
+from remanence.store.model_file import Locked
 from remanence.tables import text
 
+from .conftest import content_of
 from .job_helpers import learn_tables
 
 KIND = LearnOptions(label="kind")
@@ -127,3 +131,74 @@ def test_pieces_are_learned_together_unless_each_is_a_task(tmp_path, monkeypatch
         whole = learn(rm.ContinualClassifier(), X, np.arange(60_000) % 3)
         found = read(tmp_path / "m").learner
         np.testing.assert_allclose(found.decision_function(X[:50]), whole.decision_function(X[:50]), atol=1e-12)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The rows of every call of the estimator; pieces have about 64 rows."""
+    found, learn = [], rm.ContinualClassifier.partial_fit
+
+    def counted(model, X, y, **settings):
+        found.append(len(X))
+        return learn(model, X, y, **settings)
+
+    monkeypatch.setattr(rm.ContinualClassifier, "partial_fit", counted)
+    monkeypatch.setattr(cutting, "SIZE", 4)  # (there are no shorter ones)
+    return found
+
+
+@pytest.mark.parametrize("labels", [["0", "1", "2"], ["red", "green", "blue"]])
+def test_integer_labels_are_learned_in_as_few_calls_as_others(tmp_path, calls, labels):
+    """What they are is only decided at the end of a first file, so that nothing is written before."""
+    path = table(tmp_path / "t.csv", 6000, labels * 2000)
+    learn_tables(tmp_path / "m", [path], KIND)
+    pieces = len(read(tmp_path / "m").ledger)
+    assert pieces > 3 * GROUP and sum(calls) == 6000 and len(calls) == -(-pieces // GROUP)
+
+
+@pytest.mark.parametrize("settings", [{}, {"undo": "pieces"}, {"ledger": "rows"}])
+def test_a_run_killed_behind_any_write_goes_on_to_the_same_bits(tmp_path, monkeypatch, calls, settings):
+    """Within one file, pieces that waited are in the ledger only when they are in the model."""
+
+    class Killed(BaseException):
+        pass
+
+    monkeypatch.setattr(session, "WRITE_RATIO", 0.0)
+    rows, options = 3000 if "undo" in settings else 6000, LearnOptions("kind", **settings)
+    path = table(tmp_path / "t.csv", rows, ["red", "green", "blue"] * (rows // 3))
+    writes, write, stop = [], Locked.write, [10**9]
+
+    def written(file, model):
+        if len(writes) >= stop[0]:
+            raise Killed  # also at the end, where what is finished would be written
+        writes.append(model.ledger.rows())
+        write(file, model)
+
+    monkeypatch.setattr(Locked, "write", written)
+    learn_tables(tmp_path / "once", [path], options)
+    once, whole = read(tmp_path / "once"), list(writes)
+    assert len(whole) >= 3 and whole[0] < whole[-1] == rows
+    for k in range(len(whole) - 1):
+        m, stop[0] = tmp_path / f"{k}", k + 1
+        writes.clear()
+        with pytest.raises(Killed):
+            learn_tables(m, [path], options)
+        left = read(m)
+        assert left.ledger.rows() == left.learner.n_seen_ == whole[k]
+        stop[0] = 10**9
+        report = learn_tables(m, [path], options)
+        assert (report.total("skipped"), report.total("learned")) == (whole[k], rows - whole[k])
+        found = read(m)
+        assert content_of(found.learner) == content_of(once.learner)
+        assert [e.fingerprint for e in found.ledger] == [e.fingerprint for e in once.ledger]
+
+
+def test_pieces_of_long_texts_do_not_wait_for_others(tmp_path, monkeypatch, calls):
+    monkeypatch.setattr(learn_file, "TOGETHER", 1 << 14)
+    path = tmp_path / "t.csv"
+    words = ["one", "two", "three", "four", "five"]
+    path.write_text(
+        "a,note,kind\n" + "".join(f"{k}.5,{words[k % 5]} {'long ' * 60},{'xy'[k % 2]}\n" for k in range(600))
+    )
+    learn_tables(tmp_path / "m", [path], LearnOptions("kind", column_kinds={"note": "text"}, text_width=4))
+    assert sum(calls) == 600 and len(calls) > 5 > len(read(tmp_path / "m").ledger) / GROUP

@@ -162,7 +162,12 @@ class LearnJob:
         ]
         kinds = {name: kind for name, kind in kinds.items() if kind != "ignored"}
         if not kinds:
-            raise InputError(f"expected {table.path.name} to have columns to learn from, got only {_few(left)}")
+            why = {guess.reasons[name] for name in left if name in guess.reasons}
+            raise InputError(
+                f"expected {table.path.name} to have columns to learn from, got only {_few(left)}, left out: "
+                f"{'; '.join(sorted(why)) or 'ignored'}; declare what they are",
+                arguments=("columns",),
+            )
         found = replace(found, features=tuple(kinds), ignored=(*found.ignored, *left))
         if all(kind == "number" for kind in kinds.values()) and not options.keeps_gaps():
             return found

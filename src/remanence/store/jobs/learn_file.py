@@ -19,7 +19,7 @@ from remanence.tables import Piece, Table
 __all__ = ["FileCounts", "LearnFile", "OnRows", "Rules"]
 
 GROUP = 16  # pieces learned between two moments at which the model may be written
-TOGETHER = 1 << 20  # numbers from which on pieces are learned: every call has a price beside that of its rows
+TOGETHER = 1 << 23  # bytes from which on pieces are learned: every call has a price beside that of its rows
 
 OnRows = Callable[[str, int], None]  # called with the name of a piece and the rows just read of it
 
@@ -121,10 +121,10 @@ class LearnFile:
         self.waiting.append(rows)
         if self.trial.pieces is not None:
             self._learn_separately(piece.mark)
-        elif self._one_task() or sum(len(part.X) for part in self.waiting) * rows.X.shape[1] >= TOGETHER:
+        elif self._one_task() or sum(part.X.nbytes for part in self.waiting) >= TOGETHER:
             self._learn_waiting()
         self.pending += 1
-        if self.pending >= GROUP:
+        if self.pending % GROUP == 0:
             self._commit()
 
     def _one_task(self) -> bool:

@@ -30,6 +30,10 @@ class Cells:
     def shape(self) -> tuple[int, int]:
         return len(self.numbers), self.numbers.shape[1] + len(self.words)
 
+    @property
+    def nbytes(self) -> int:
+        return self.numbers.nbytes + sum(int(column.nbytes) for column in self.words)
+
     def __getitem__(self, which: Any) -> "Cells":
         """The rows selected by a slice or a boolean array, (n,)."""
         if isinstance(which, slice):
