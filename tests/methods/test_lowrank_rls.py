@@ -155,3 +155,14 @@ def test_a_state_without_a_border_goes_on_and_merges():
     )
     for a, b in ((old, new), (new, old)):
         np.testing.assert_allclose(low.weights(low.merge(a, b)), low.weights(taught(low, Z, Y, free=1)), atol=1e-9)
+
+
+def test_rows_that_overflow_together_are_an_error_in_words():
+    """Each number may be squared; a border of such numbers comes from damaged files only."""
+    from dataclasses import replace
+
+    X, Y, _ = stream(n=5)
+    method = rm.LowRankRLS(rank=4)
+    state = taught(method, X, Y, free=1)
+    with pytest.raises(rm.NumericalError, match="overflowed"):
+        method.weights(replace(state, border=np.full((1, 14), 1e154)))

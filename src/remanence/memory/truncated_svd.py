@@ -15,6 +15,7 @@ from remanence.arrays import Array
 from remanence.memory.root import sums_of_squares, take_outputs, take_rows
 from remanence.memory.sparse.absorbing import Cut, absorbed_sparse, eliminated_sparse, energy, significant
 from remanence.memory.sparse.sparse_rows import SparseRows
+from remanence.validation import check_result
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Spectrum:
         small = np.zeros((len(s) + len(X), len(s) + Q.shape[1]), V.dtype)
         small[: len(s), : len(s)] = np.diag(s)
         small[len(s) :, : len(s)], small[len(s) :, len(s) :] = inside, R.T
+        check_result(small)
         P, strength, rotation = np.linalg.svd(small, full_matrices=False)
         rank = min(rank, significant(strength, X.shape[1], len(small)))
         basis = V @ rotation[:rank, : len(s)].T

@@ -125,7 +125,7 @@ LINEAR_RECORDS = {
             "count": "count",
             "ridge": "setting",
             "free": "count",
-            "border": "optional * *",
+            "border": "optional * * squarable",
         },
         to_parts=_soft_to_parts("cache"),
         defaults={"border": None},
