@@ -68,6 +68,19 @@ def test_as_it_comes_a_part_of_the_rows_is_measured_and_the_share_holds(kind, bl
     assert 100 < len(model.errors_.sizes) < WINDOW + 1
 
 
+@pytest.mark.parametrize(("features", "block"), [(300, 60), (600, 200), (600, 1800)])
+def test_a_wide_model_as_it_comes_covers_for_what_it_has_become(features, block):
+    """Errors of its first rows, fewer than features, are those of another model."""
+    n, rng = 3 * features, np.random.default_rng(0)
+    X = rng.standard_normal((n + 2000, features))
+    y = X @ rng.standard_normal(features) / features**0.5 + 0.3 * rng.standard_normal(n + 2000)
+    model = rm.ContinualRegressor()
+    for first in range(0, n, block):
+        model.partial_fit(X[first : first + block], y[first : first + block])
+    _, low, high = model.predict(X[n:], interval=0.9)
+    assert 0.86 <= ((low <= y[n:]) & (y[n:] <= high)).mean() <= 0.95
+
+
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.97])
 def test_every_level_has_its_own(level):
     model = rm.ContinualRegressor(intervals=True)

@@ -24,6 +24,7 @@ from remanence.errors import InputError
 WINDOW = 500  # k, the number of errors kept per output
 STEP = 0.02  # γ
 DIGITS = 1024.0  # errors are rounded to one part in so many
+FEWEST = 50  # of them that are kept in any case
 SAMPLE = 250  # rows of a block that are measured, evenly spaced
 UNRANKED = -1.0  # in place of u for errors with none before them
 
@@ -59,6 +60,15 @@ class PastErrors:
             ranks = np.stack(below, axis=1) / (known + 1.0)
         sizes, ranks = (np.concatenate(pair)[-WINDOW:] for pair in ((self.sizes, new), (self.ranks, ranks)))
         return PastErrors(read_only(sizes), read_only(ranks.astype(sizes.dtype)))
+
+    def outgrown(self, growth: float, more: int) -> "PastErrors":
+        """The newest errors, a share that falls with the growth of the rows since they were measured.
+
+        Earlier errors are those of a model of fewer rows. At least FEWEST are kept, with so many more to come.
+        """
+        kept = max(int(len(self.sizes) / growth**2), FEWEST - more, 0)
+        first = max(len(self.sizes) - kept, 0)
+        return PastErrors(self.sizes[first:], self.ranks[first:], self.credit)
 
     def merged(self, other: "PastErrors") -> "PastErrors":
         """Both, the newest of each last; the oldest are dropped."""

@@ -157,7 +157,13 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
             state, errors = self._first_errors(state, design, Y, weights, own)
         else:
             known, errors = PastErrors(known.sizes, known.ranks, known.credit + learning_time(n, d)), None
-            if self.intervals != "auto" or known.credit >= 5 * measuring_time(d, getattr(method, "ridge", None)):
+            price = 5 * measuring_time(d, getattr(method, "ridge", None))
+            due = self.intervals != "auto" or known.credit >= price
+            if not due and price > learning_time(n, d) * self.n_seen_ / (2 * n):  # growing by half does not earn it
+                growth = 4.0 if self.n_seen_ < d else 1.5
+                due = passes_a_power(growth, self.n_seen_, self.n_seen_ + n)
+                known = known.outgrown(growth, n) if due else known
+            if due:
                 places = sample_places(n)
                 errors = _a_priori(method, state, design[places], Y[places])
             state = self._updated(state, design, Y, weights, own)
@@ -166,20 +172,23 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
 
     def _first_errors(self, state: Any, design: Any, Y: Array, weights: Array | None, own: bool) -> Any:
         """Learn the first rows: the state, and errors of a sample as if each of them were left out, or of the second
-        half before it is learned."""
+        half, of wide rows the last eighth, before it is learned."""
         method, (n, d) = self._method(), design.shape
         places = sample_places(n)
         rows, targets = design[places], Y[places]  # copies: learning may overwrite the design
         if isinstance(method, RLS) and method.forget == 1 and d <= NARROW and n > 1:
             state = self._updated(state, design, Y, weights, own)
             return state, _left_out(method, state, rows, targets, None if weights is None else weights[places])
-        half = n // 2 if n >= 2 * d and not method.task_per_update and (d <= NARROW or n >= 8 * d) else 0
-        if not half:
+        if n < 2 * d or method.task_per_update:
             return self._updated(state, design, Y, weights, own), None
-        parts = (None, None) if weights is None else (weights[:half], weights[half:])
-        state = self._updated(state, _copied(design[:half]), Y[:half], parts[0], own)
-        errors = _a_priori(method, state, rows[places >= half], targets[places >= half])
-        return self._updated(state, _copied(design[half:]), Y[half:], parts[1], own), errors
+        head = n // 2 if d <= NARROW else n - n // 8
+        if d > NARROW:
+            places = head + sample_places(n - head)
+            rows, targets = design[places], Y[places]
+        parts = (None, None) if weights is None else (weights[:head], weights[head:])
+        state = self._updated(state, _copied(design[:head]), Y[:head], parts[0], own)
+        errors = _a_priori(method, state, rows[places >= head], targets[places >= head])
+        return self._updated(state, _copied(design[head:]), Y[head:], parts[1], own), errors
 
     # Predicting
 
@@ -252,6 +261,11 @@ def learning_time(rows: int, features: int) -> float:
 def measuring_time(features: int, ridge: Any) -> float:
     """About how many microseconds measuring errors takes: solving for the weights, mostly."""
     return 100 + 1e-4 * features**3 * (5 if ridge == "auto" else 1)
+
+
+def passes_a_power(base: float, before: int, after: int) -> bool:
+    """Whether a power of this base lies above `before` and not above `after`."""
+    return bool(base ** np.floor(np.log(after) / np.log(base)) > before)
 
 
 def _copied(design: Any) -> Any:
