@@ -144,3 +144,15 @@ def test_what_is_refused_changes_nothing():
         with pytest.raises(rm.InputError):
             tracker.partial_fit(np.full((2, 20), np.inf))
         np.testing.assert_array_equal(tracker.components_, before)
+
+
+def test_states_that_overflow_are_an_error_in_words():
+    """Each number may be squared, and together they are too large: such states come from damaged files only."""
+    X = in_a_subspace(10)[1]
+    tracker, decomposed = rm.PETRELS(2).fit(X), rm.StreamingSVD(2).fit(X)
+    tracker.loadings_, tracker.roots_ = tracker.loadings_ * 1e153, tracker.roots_ * 1e160
+    with pytest.raises(rm.NumericalError, match="overflowed"):
+        tracker.transform(X)
+    decomposed.mean_, decomposed.n_seen_ = decomposed.mean_ * 1e153, 1e300
+    with pytest.raises(rm.NumericalError, match="overflowed"):
+        decomposed.partial_fit(X)

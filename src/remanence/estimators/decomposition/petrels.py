@@ -116,9 +116,12 @@ class PETRELS(SubspaceLearner):
         check_result(self.loadings_, self.roots_)
         return self
 
+    @quiet
     def _decomposed(self) -> tuple[Array, Array]:
         """Singular values and right singular vectors (r, d) of the fitted rows: those of R Dᵀ, R of all coordinates."""
         check_is_fitted(self, "loadings_")
         Q, T = np.linalg.qr(self.loadings_)
-        _, s, W = np.linalg.svd(self.roots_[0] @ T.T)
+        strengths = self.roots_[0] @ T.T
+        check_result(strengths)
+        _, s, W = np.linalg.svd(strengths)
         return s, np.asarray(W @ Q.T)

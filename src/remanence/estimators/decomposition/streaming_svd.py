@@ -160,6 +160,7 @@ class StreamingSVD(SubspaceLearner):
 def _leading(rows: Array, rank: int | None) -> tuple[Array, Array]:
     """The leading singular values and right singular vectors (r, d), from a triangle no larger than d or n."""
     n, d = rows.shape
+    check_result(rows)
     if n > d:
         _, s, V = np.linalg.svd(np.linalg.qr(rows, mode="r"))
         return s[:rank].copy(), V[:rank]

@@ -11,7 +11,7 @@ from remanence.arrays import Array
 from remanence.errors import InputError
 from remanence.estimators.input_checks import as_input_error, check_container
 from remanence.estimators.one_value import OneValue
-from remanence.validation import check_finite, check_magnitude, check_numbers
+from remanence.validation import check_finite, check_magnitude, check_numbers, check_result
 
 
 class SubspaceLearner(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[misc]
@@ -77,4 +77,5 @@ def coordinates(x: Array, V: Array, there: Array) -> Array:
 
 def fitted(A: Array, b: Array) -> Array:
     """The smallest least-squares solution of A a = b."""
+    check_result(A, b)
     return np.asarray(np.linalg.lstsq(A, b, rcond=1e-9)[0])
