@@ -153,6 +153,6 @@ def test_states_that_overflow_are_an_error_in_words():
     tracker.loadings_, tracker.roots_ = tracker.loadings_ * 1e153, tracker.roots_ * 1e160
     with pytest.raises(rm.NumericalError, match="overflowed"):
         tracker.transform(X)
-    decomposed.mean_, decomposed.n_seen_ = decomposed.mean_ * 1e153, 1e300
+    decomposed.components_, decomposed.singular_values_ = decomposed.components_ * 1e300, np.full(2, 1e150)
     with pytest.raises(rm.NumericalError, match="overflowed"):
         decomposed.partial_fit(X)
