@@ -52,8 +52,13 @@ def test_models_of_transformers(kind):
 
     with torch.no_grad():
         before = float(loss(model(**batch)))
-    target = 7 if kind == "causal" else loss
-    found = rm.deep.find_value(model, name, batch, place, target, steps=60, rate=3.0, decay=0.0, limit=1e4)
+    how = {"steps": 60, "rate": 3.0, "decay": 0.0, "limit": 1e4}
+    found = rm.deep.find_value(model, name, batch, place, 7, answer_at=place, **how)
+    own = rm.deep.find_value(model, name, batch, place, loss, **how)
+    torch.testing.assert_close(found.value, own.value)
+    if kind == "masked":  # its last position predicts nothing
+        with pytest.raises(rm.InputError, match="position of the mask token"):
+            rm.deep.find_value(model, name, batch, place, 7)
     editor = rm.deep.Editor(model, name)
     editor.absorb([{"input_ids": torch.randint(0, 30, (8, 6))}])
     editor.edit(found.key[None], found.value[None], "fact", weight=np.inf)
@@ -200,3 +205,74 @@ def test_inputs_that_do_not_fit_are_refused_in_words():
         with pytest.raises(rm.InputError, match=r"expected (batches|inputs)"):
             rm.deep.edit_layers([rm.deep.Editor(net, "0")], bad, (), torch.ones(4), "a")
     assert all(p.requires_grad for p in net.parameters())
+
+
+def gpt2(**sizes):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = {"n_layer": 2, "n_head": 2, "n_embd": 16, "vocab_size": 30, "n_positions": 12, **sizes}
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**config, bos_token_id=0, eos_token_id=0)).eval()
+
+
+def test_padding_is_not_where_the_model_answers():
+    """Contexts of several lengths, padded on the right: each answers after its own last token."""
+    model, name = gpt2(), "transformer.h.1.mlp.c_proj"
+    tokens, mask = torch.randint(1, 30, (2, 6)), torch.tensor([[1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 0, 0]])
+    batch, places = {"input_ids": tokens * mask, "attention_mask": mask}, torch.tensor([3, 2])
+    found = rm.deep.find_values(model, name, batch, places, torch.tensor([7, 8]), steps=20)
+    for row, (length, target) in enumerate(((4, 7), (3, 8))):
+        alone = rm.deep.find_value(model, name, {"input_ids": tokens[row : row + 1, :length]}, -1, target, steps=20)
+        torch.testing.assert_close(found.values[row], alone.value, rtol=1e-4, atol=1e-5)
+        assert float(found.losses[row]) == pytest.approx(alone.loss, rel=1e-4)
+    one = rm.deep.find_value(model, name, batch, places, 7, steps=20)
+    both = rm.deep.find_values(model, name, batch, places, torch.tensor([7, 7]), torch.tensor([0, 0]), steps=20)
+    torch.testing.assert_close(one.value, both.values[0])
+
+
+def test_an_answer_is_kept_by_its_divergence():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(5, 12), torch.nn.Tanh(), torch.nn.Linear(12, 4)).double()
+    x, weight = torch.randn(1, 5).double(), 2.0
+    p = net(x).detach().softmax(1)
+
+    def loss(output):  # the answer to x itself is kept, so that this is the whole problem
+        q = output.log_softmax(1)
+        return -q[0, 2] + weight * (p * (p.log() - q)).sum()
+
+    how = {"steps": 30, "decay": 0.0}
+    own = rm.deep.find_value(net, "0", x, (), loss, **how)
+    found = rm.deep.find_value(net, "0", x, (), 2, keep=(x, ()), keep_weight=weight, **how)
+    torch.testing.assert_close(found.value, own.value)
+    other = torch.randn(1, 5).double()
+    old = net(other).detach().log_softmax(1)
+
+    def moved(weight):
+        shift = rm.deep.find_value(net, "0", x, (), 2, keep=(other, ()), keep_weight=weight, **how).value - net[0](x)
+        new = net[2](net[1](net[0](other) + shift)).detach().log_softmax(1)
+        return float((old.exp() * (old - new)).sum())
+
+    assert 0 < moved(100.0) < 0.1 * moved(1e-6)
+    for wrong in (x, (x,), (x, "a"), (x, 3), (torch.randn(1, 4), ())):
+        with pytest.raises(rm.InputError):
+            rm.deep.find_value(net, "0", x, (), 2, keep=wrong)
+
+
+def test_places_that_are_none_are_refused():
+    model, name, batch = gpt2(), "transformer.h.1.mlp.c_proj", {"input_ids": torch.randint(0, 30, (2, 6))}
+    for places in (
+        {"position": "a"},
+        {"answer_at": "a"},
+        {"answer_at": 6},
+        {"answer_at": (1, 2, 3)},
+        {"answer_at": 0.5},
+    ):
+        with pytest.raises(rm.InputError):
+            rm.deep.find_value(model, name, batch, **{"position": 2, "target": 7, **places})
+    with pytest.raises(rm.InputError, match="function"):
+        rm.deep.find_value(model, name, batch, 2, lambda out: out.logits.sum(), answer_at=2)
+    with pytest.raises(rm.InputError, match="module"):
+        rm.deep.find_value("model", name, batch, 2, 7)
+    with pytest.raises(rm.InputError, match="targets"):
+        rm.deep.find_values(model, name, batch, 2, "a")
+    with pytest.raises(rm.InputError, match="position"):
+        rm.deep.edit_layers([rm.deep.Editor(model, name)], batch, "a", torch.zeros(16), "a")

@@ -93,5 +93,5 @@ def _at(editor: Editor, inputs: Any, place: tuple[Any, ...]) -> tuple[Tensor, Te
     index = row_index(place, len(values), values.device)
     try:
         return keys[index], values[index]
-    except (IndexError, RuntimeError):
+    except (IndexError, RuntimeError, TypeError):
         raise InputError(f"expected a position within {tuple(values.shape[1:-1])}, got {place}") from None

@@ -1,10 +1,10 @@
 """Descent on the output of one layer at chosen places, for many facts at once, while the weights stay.
 
-    minimise over δ:  loss(model with h ← h + δ)  +  decay ‖δ‖² / ‖h‖²,     ‖δ‖ ≤ limit ‖h‖                (FV)
+    minimise over δ:  loss(model with h ← h + δ)  +  decay ‖δ‖² / ‖h‖²  +  penalty,     ‖δ‖ ≤ limit ‖h‖     (FV)
 
 h is the layer's output at the place. Every row of a batch belongs to a fact, and all rows of a fact share its δ. δ is
 measured in units of ‖h‖, and Adam treats every number by itself, so that facts searched together find what each would
-find alone.
+find alone. The penalty compares what the model answers to other inputs with and without δ.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,73 +47,93 @@ class SearchedValues(NamedTuple):
     losses: Tensor
 
 
+class Asked(NamedTuple):
+    """Inputs of the model, and where in the layer's output the value of a fact stands in them.
+
+    `place` indexes the axes of the layer's output between rows and features, by numbers or by a tensor of one number
+    per row; `facts(rows)` says to which fact each row belongs.
+    """
+
+    inputs: Any
+    place: tuple[Any, ...]
+    facts: Callable[[int], Tensor]
+
+
+class Kept(NamedTuple):
+    """Inputs whose answers should stay, and the penalty on outputs without and with δ."""
+
+    asked: Asked
+    penalty: Callable[[Any, Any], Tensor]
+
+
 def search_values(
     model: nn.Module,
     layer: str,
-    inputs: Any,
-    place: tuple[Any, ...],
-    facts: Callable[[int], Tensor],
+    asked: Asked,
     loss_of: Callable[[Any], Tensor],
     descent: Descent,
+    kept: Kept | None = None,
 ) -> SearchedValues:
-    """Solve (FV).
-
-    `place` indexes the axes of the layer's output between rows and features, by numbers or by a tensor of one number
-    per row; `facts(rows)` says to which fact each row belongs; `loss_of` gives one loss, or one per fact.
-    """
+    """Solve (FV); `loss_of` gives one loss, or one per fact."""
     steps, rate, decay, limit = descent.checked()
     model = unwrap(model)
+    module = EditedLayer(model, layer).module
     seen: dict[str, Tensor] = {}
-    calls = 0
+    calls, now = 0, asked
     with eval_mode(model), torch.inference_mode(False), torch.enable_grad(), _frozen(model):
-        inputs = tree_map(_differentiable, inputs)
 
-        def run() -> Any:
-            nonlocal calls
-            calls = 0
-            output = call_explained(model, inputs, call_model)
+        def run(which: Asked) -> Any:
+            nonlocal calls, now
+            calls, now = 0, which
+            output = call_explained(model, tree_map(_differentiable, which.inputs), call_model)
             check_called_once(layer, calls)
             return output
 
         def add(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
             nonlocal calls
             calls += 1
-            index = row_index(place, len(output), output.device)
+            place, index = now.place, row_index(now.place, len(output), output.device)
             try:
                 key, value = layer_input(args, kwargs)[index].detach(), output[index].detach()
-            except IndexError:
+            except (IndexError, TypeError):
                 raise InputError(f"expected a position within {tuple(output.shape[1:-1])}, got {place}") from None
             if value.ndim != 2:
                 raise InputError(
                     f"expected a position with {output.ndim - 2} indices, as the layer's output "
                     f"{tuple(output.shape)} has axes between rows and features, got {place}"
                 )
+            owner = now.facts(len(value)).to(value.device)
             if not seen:
-                seen["owner"] = facts(len(value)).to(value.device)
+                seen["owner"] = owner
                 exact = torch.promote_types(value.dtype, torch.float32)  # steps of Adam underflow in half precision
                 seen["size"] = mean_by_fact(value.to(exact).norm(dim=1, keepdim=True), seen["owner"])
                 seen["size"][seen["size"] == 0] = 1.0
                 seen["change"] = torch.zeros(len(seen["size"]), value.shape[1]).to(seen["size"]).requires_grad_()
             seen["key"], seen["value"] = key, value
             output = output.clone()
-            output[index] = (output[index] + (seen["size"] * seen["change"])[seen["owner"]]).to(output.dtype)
+            output[index] = (output[index] + (seen["size"] * seen["change"])[owner]).to(output.dtype)
             return output
 
-        hook = EditedLayer(model, layer).module.register_forward_hook(add, with_kwargs=True)
+        hook = module.register_forward_hook(add, with_kwargs=True)
         try:
-            _checked_loss(loss_of(run()))
+            _checked_loss(loss_of(run(asked)))
             change = seen["change"]
+            if kept is not None:
+                with torch.no_grad():
+                    before = run(kept.asked)
             optimizer = torch.optim.Adam([change], lr=rate / change.shape[1] ** 0.5)
             for _ in range(steps):
                 optimizer.zero_grad()
-                loss = _checked_loss(loss_of(run()))
-                torch.autograd.backward(loss.sum() + decay * change.square().sum())
+                loss = _checked_loss(loss_of(run(asked))).sum() + decay * change.square().sum()
+                if kept is not None:
+                    loss = loss + kept.penalty(before, run(kept.asked))
+                torch.autograd.backward(loss)
                 optimizer.step()
                 with torch.no_grad():
                     length = change.norm(dim=1, keepdim=True).clamp_min(limit)
                     change *= limit / length
             with torch.no_grad():
-                loss = _checked_loss(loss_of(run()))
+                loss = _checked_loss(loss_of(run(asked)))
         finally:
             hook.remove()
         keys, values = (mean_by_fact(seen[part], seen["owner"]) for part in ("key", "value"))
