@@ -1,4 +1,4 @@
-"""Predict the Lorenz attractor one step ahead: kernel RLS for ten tolerances, and RLS on random features.
+"""Predict the Lorenz attractor one step ahead: kernel RLS for ten tolerances and none, and RLS on random features.
 
     python -m experiments.lorenz
 
@@ -12,6 +12,8 @@ import remanence as rm
 from remanence.arrays import Array
 
 STEP, TAPS, ROWS, WIDTH = 0.01, 6, 2000, 32.0
+RIDGE = 1e-12  # there is no noise
+TOLERANCES = tuple(10.0**-k for k in range(1, 11))
 
 
 def attractor(samples: int) -> Array:
@@ -60,24 +62,42 @@ def decibels(predicted: Array, y: Array) -> float:
     return float(10 * np.log10(np.mean((predicted.ravel() - y.ravel()) ** 2)))
 
 
+def kernel_rls(signal: Array, tolerance: float) -> tuple[int, float]:
+    """Samples kept by kernel RLS, and its error on the test rows in dB."""
+    (X, y), (at, target) = split(signal)
+    method = rm.KernelRLS(width=WIDTH, tolerance=tolerance, ridge=RIDGE)
+    state = method.update(method.init(TAPS, 1), X, y[:, None])
+    return len(method.points(state)), decibels(method.predict(state, at), target)
+
+
+def fourier(signal: Array, width: int) -> float:
+    """The error of RLS on random Fourier features on the test rows in dB."""
+    (X, y), (at, target) = split(signal)
+    features = rm.RandomFeatures(width, activation="fourier", scale=np.sqrt(TAPS) / WIDTH).fit(X)
+    rls = rm.RLS(ridge=RIDGE)
+    state = rls.update(rls.init(width, 1), features.transform(X), y[:, None])
+    return decibels(rls.predict(state, features.transform(at)), target)
+
+
+def split(signal: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Rows and targets to learn, and to test."""
+    X, y = np.lib.stride_tricks.sliding_window_view(signal[:-1], TAPS), signal[TAPS:]
+    return (X[:ROWS], y[:ROWS]), (X[ROWS:], y[ROWS:])
+
+
 def main() -> None:
     signal = attractor(ROWS + 500)
-    X, y = np.lib.stride_tricks.sliding_window_view(signal[:-1], TAPS), signal[TAPS:]
-    train, test = slice(0, ROWS), slice(ROWS, None)
+    (X, y), (at, target) = split(signal)
     print("tolerance  samples kept  kernel RLS (dB)  textbook recursion (dB)")
-    for tolerance in 10.0 ** -np.arange(1, 11):
-        method = rm.KernelRLS(width=WIDTH, tolerance=tolerance, ridge=1e-10)
-        state = method.update(method.init(TAPS, 1), X[train], y[train, None])
-        ours = decibels(method.predict(state, X[test]), y[test])
+    for tolerance in TOLERANCES:
         with np.errstate(all="ignore"):
-            theirs = decibels(textbook(X[train], y[train], X[test], tolerance), y[test])
-        print(f"{tolerance:9.0e}  {len(method.points(state)):12d}  {ours:15.1f}  {theirs:23.1f}")
+            theirs = decibels(textbook(X, y, at, tolerance), target)
+        kept, ours = kernel_rls(signal, tolerance)
+        print(f"{tolerance:9.0e}  {kept:12d}  {ours:15.1f}  {theirs:23.1f}")
+    kept, ours = kernel_rls(signal, 0.0)  # (the textbook recursion would keep all samples, which are dependent)
+    print(f"{0.0:9.0e}  {kept:12d}  {ours:15.1f}")
     for width in (100, 300):
-        features = rm.RandomFeatures(width, activation="fourier", scale=np.sqrt(TAPS) / WIDTH).fit(X[train])
-        rls = rm.RLS(ridge=1e-12)
-        state = rls.update(rls.init(width, 1), features.transform(X[train]), y[train, None])
-        reached = decibels(rls.predict(state, features.transform(X[test])), y[test])
-        print(f"RLS on {width} random Fourier features: {reached:.1f} dB")
+        print(f"RLS on {width} random Fourier features: {fourier(signal, width):.1f} dB")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Kernel RLS and kernel LMS against dense solutions of their problems, and on nearly dependent samples."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -176,6 +177,21 @@ def test_kernel_lms_quantises():
     state = learned(method, rows, np.sign(rows - 2.5))
     assert len(method.points(state)) == 2
     np.testing.assert_allclose(method.predict(state, rows), np.sign(rows - 2.5), atol=1e-2)
+
+
+def test_states_whose_answers_overflow_say_so():
+    method = rm.KernelRLS()
+    state = learned(method)
+    factor = 1e-200 * state.dictionary.factor
+    damaged = replace(
+        state, dictionary=replace(state.dictionary, factor=factor), data=replace(state.data, factor=factor)
+    )
+    with pytest.raises(rm.NumericalError):
+        method.variance(damaged, X)
+    steps = rm.KernelLMS()
+    state = learned(steps)
+    with pytest.raises(rm.NumericalError):
+        steps.predict(replace(state, W=np.full_like(state.W, 1.7e308)), X)
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,9 @@ class KernelLMS(Method[KernelLMSState]):
     def predict(self, state: KernelLMSState, X: Any) -> Array:
         """f(x) at the rows of X, (n, c)."""
         X = check_rows(X, len(state.start), state.start.dtype)
-        return np.asarray(X @ state.start + kernel_matrix(self.kernel, self.width, X, state.points) @ state.W)
+        found = X @ state.start + kernel_matrix(self.kernel, self.width, X, state.points) @ state.W
+        check_result(found)
+        return np.asarray(found)
 
     def points(self, state: KernelLMSState) -> Array:
         """The centres, (m, d)."""

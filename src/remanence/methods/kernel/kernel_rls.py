@@ -204,7 +204,9 @@ class KernelRLS(Method[KernelRLSState]):
         X = check_rows(X, len(state.start), state.start.dtype)
         rows, T = self._kernels(state, X), state.dictionary.factor
         known = sums_of_squares(joint(state.data, T, self.ridge).whitened(rows)) if len(T) else np.zeros(len(X))
-        return np.asarray(self.ridge * (1 + known) + np.maximum(state.dictionary.distances(rows), 0))[:, None]
+        found = self.ridge * (1 + known) + np.maximum(state.dictionary.distances(rows), 0)
+        check_result(found)
+        return np.asarray(found)[:, None]
 
     def template(self, state: KernelRLSState) -> Array:
         return state.start
