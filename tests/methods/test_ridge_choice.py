@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from sklearn.linear_model import RidgeCV
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import remanence as rm
 from remanence.methods import ridge_choice
+from remanence.methods.ridge import left_out_errors as by_rows
 from remanence.methods.ridge.general_position import left_out_errors
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the experiments live beside the package, not in it
@@ -134,3 +136,29 @@ def test_on_all_problems():
     found = np.array([ratio(seed) for seed in range(200)])
     assert np.median(found) < 1.001 and np.exp(np.log(found).mean()) < 0.95
     assert (found > 1.05).sum() <= 6 and found.max() < 1.15
+
+
+@pytest.mark.parametrize(("d", "ridge"), [(300, "auto"), (20, "auto"), (20, "loo")])
+def test_a_ridge_is_chosen_on_one_thread_of_blas(d, ridge, monkeypatch):
+    """Its small products would wait for each other on a busy machine, and round by the number of threads."""
+    seen = []
+    for module, name in (
+        (ridge_choice, "_without_eigenvectors"),
+        (ridge_choice, "chosen_ridge"),
+        (by_rows, "_best"),
+    ):
+        monkeypatch.setattr(module, name, _counting_threads(getattr(module, name), seen))
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((1000, d)), rng.standard_normal((1000, 1))
+    with threadpool_limits(2):
+        method = rm.RLS(ridge)
+        method.weights(method.update(method.init(d, 1), X, y))
+    assert set(seen) == {1}
+
+
+def _counting_threads(function, seen):
+    def counting(*values):
+        seen.extend(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+        return function(*values)
+
+    return counting

@@ -28,6 +28,8 @@ from remanence.errors import NumericalError
 from remanence.memory.root import Root, sums_of_squares
 from remanence.methods.ridge.general_position import left_out_errors
 from remanence.methods.ridge.tridiagonal import Tridiagonal
+from remanence.parallel.blas_threads import one_thread
+from remanence.parallel.forking import unforked
 from remanence.validation import check_result
 
 SMALLEST = 1e-280  # squared singular values are above
@@ -74,8 +76,10 @@ def best_ridge(data: Root, start: Array, unpenalized: int, rows: float, scales: 
         return 1.0  # no data to choose from
     _check_size(unit)
     parts = (factor / unit, gap / size, data.rest / size / size, rows - unpenalized)
-    ridge = _without_eigenvectors(*parts) if len(gap) ** 2 > WIDE**2 * gap.shape[1] else None
-    return min((chosen_ridge(_along_columns(*parts)) if ridge is None else ridge) * unit**2, np.finfo(float).max)
+    with one_thread, unforked:  # thousands of small products; and the same ridge for any number of threads
+        ridge = _without_eigenvectors(*parts) if len(gap) ** 2 > WIDE**2 * gap.shape[1] else None
+        ridge = chosen_ridge(_along_columns(*parts)) if ridge is None else ridge
+    return min(ridge * unit**2, np.finfo(float).max)
 
 
 def _without_eigenvectors(factor: Array, gap: Array, rest: Array, rows: float) -> float | None:

@@ -32,6 +32,8 @@ from remanence.methods.ridge.left_out_errors import LOO, chosen
 from remanence.methods.rls_exact import ExactState
 from remanence.methods.rls_state import RLSState
 from remanence.methods.signals.complex_numbers import InPairs, takes_complex
+from remanence.parallel.blas_threads import one_thread
+from remanence.parallel.forking import unforked
 from remanence.validation import (
     check_block,
     check_free,
@@ -426,7 +428,8 @@ class RLS(SoftMethod[Learned]):
         if isinstance(state, ByClassState):
             by = np.sqrt(state.factors[np.abs(Y).argmax(axis=1)])[:, None]
             rows = X * by, Y * by
-        ridge = chosen(str(self.ridge), whole, self.data(whole), *rows)
+        with one_thread, unforked:
+            ridge = chosen(str(self.ridge), whole, self.data(whole), *rows)
         return state if ridge is None else self.with_ridge(state, ridge)
 
     def _joint_root(self, state: RLSState) -> Root:
