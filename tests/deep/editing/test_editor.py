@@ -397,6 +397,9 @@ def test_padding_is_not_absorbed():
     editor = rm.deep.Editor(net, "out")
     editor.absorb([{"x": x, "attention_mask": torch.tensor([[1, 1, 1, 0, 0], [1, 0, 0, 0, 0]])}])
     assert editor.report().absorbed == 4
+    with pytest.raises(rm.InputError, match="mask of shape"):
+        editor.absorb([{"x": x, "attention_mask": None}], mask=lambda batch: [True] * 10)
+    assert editor.report().absorbed == 4
 
 
 def test_bad_use_is_refused_and_changes_nothing():
@@ -414,6 +417,10 @@ def test_bad_use_is_refused_and_changes_nothing():
         lambda: editor.edit(key, value[:, :2], "c"),
         lambda: editor.edit(key[0], value[0], "c"),
         lambda: editor.edit(key * np.nan, value, "c"),
+        lambda: editor.edit(tensor(key) + 1j, value, "c"),
+        lambda: editor.edit(tensor(key).to_sparse(), value, "c"),
+        lambda: editor.edit(key, torch.empty(1, 3, device="meta"), "c"),
+        lambda: editor.merge(editor),
         lambda: editor.edit(key, value, "c", weight=-1.0),
         lambda: editor.edit(key, value, "c", weight=5e-324),
         lambda: editor.edit(key, value, "c", weight="much"),
@@ -425,6 +432,7 @@ def test_bad_use_is_refused_and_changes_nothing():
         lambda: editor.absorb([tensor(key)]),
         lambda: rm.deep.Editor(net, "1"),
         lambda: rm.deep.Editor(torch.nn.Sequential(torch.nn.ReLU()), "0"),
+        lambda: rm.deep.Editor(torch.nn.Sequential(torch.nn.LazyLinear(3)), "0"),
         lambda: rm.deep.Editor(net, "0", "firm"),
         lambda: rm.deep.Editor(net, "0", energy=0.0),
         lambda: rm.deep.Editor(net, "0", rank=0),

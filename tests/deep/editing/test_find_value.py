@@ -229,6 +229,41 @@ def test_padding_is_not_where_the_model_answers():
     torch.testing.assert_close(one.value, both.values[0])
 
 
+class Joined(torch.nn.Module):
+    """A model that joins batch and length before its linear layers, as OPT does."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.up, self.down = torch.nn.Embedding(9, 6), torch.nn.Linear(6, 12), torch.nn.Linear(12, 6)
+
+    def forward(self, input_ids, attention_mask=None, joined=True):
+        x = self.table(input_ids).double()
+        rows = x.reshape(-1, 6) if joined else x
+        return x + self.down(torch.tanh(self.up(rows))).reshape(x.shape)
+
+
+def test_positions_are_told_apart_where_a_model_joins_them():
+    torch.manual_seed(0)
+    net, tokens = Joined().double(), torch.randint(0, 9, (2, 4))
+    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
+    batches = [{"input_ids": tokens, "attention_mask": mask, "joined": joined} for joined in (True, False)]
+    places, targets = torch.tensor([3, 1]), torch.tensor([5, 2])
+    found = [rm.deep.find_values(net, "down", batch, places, targets, steps=5) for batch in batches]
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+    before = net.down.weight.detach().clone()
+    states = []
+    for batch in batches:
+        editor = rm.deep.Editor(net, "down")
+        editor.absorb([batch])
+        assert editor.report().absorbed == 6
+        rm.deep.edit_layers([editor], batch, places, found[0].values, "facts")
+        states.append(net.down.weight.detach().clone())
+        editor.undo("facts")
+        assert (net.down.weight == before).all()
+    torch.testing.assert_close(*states)
+
+
 def test_an_answer_is_kept_by_its_divergence():
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(5, 12), torch.nn.Tanh(), torch.nn.Linear(12, 4)).double()

@@ -1,5 +1,6 @@
 """A layer whose weights are edited, as a matrix (inputs, outputs): torch's Linear, or Conv1D of transformers."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ class EditedLayer:
                 f"expected a plain weight, got that of {name!r}, which is computed from others (a parametrization or "
                 f"weight norm); remove that first"
             )
+        if isinstance(self.parameter, nn.parameter.UninitializedTensorMixin):
+            raise InputError(f"expected weights, got none yet in {name!r}; run the model once first")
         if self.parameter.is_meta:
             raise InputError(f"expected weights in memory, got {name!r} on the meta device; load the model first")
         if not self.parameter.is_floating_point():
@@ -134,6 +137,14 @@ def layer_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """What a linear layer was called with, by place or by name."""
     found: Tensor = args[0] if args else next(iter(kwargs.values()))
     return found
+
+
+def by_position(rows: Tensor, inputs: Any) -> Tensor:
+    """Rows of a layer, (batch, length, width) where the model joined its first two axes, as OPT does."""
+    given = inputs.values() if isinstance(inputs, Mapping) else inputs if isinstance(inputs, tuple | list) else [inputs]
+    shape = next((tuple(part.shape[:2]) for part in given if isinstance(part, Tensor)), ())
+    joined = rows.ndim == 2 and len(shape) == 2 and len(rows) == shape[0] * shape[1]
+    return rows.reshape(*shape, -1) if joined else rows
 
 
 def _is_conv1d(module: nn.Module) -> bool:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from remanence.arrays import Array
-from remanence.deep.editing.edited_layer import EditedLayer, layer_input, to_float64
+from remanence.deep.editing.edited_layer import EditedLayer, by_position, layer_input, to_float64
 from remanence.deep.editing.editor_report import EditorReport, EditSummary
 from remanence.deep.editing.editor_state import edits_from_parts, edits_to_parts, keys_from_parts, keys_to_parts
 from remanence.deep.editing.least_change import effects, least_change
@@ -181,12 +181,14 @@ class Editor:
         chosen = (
             mask(batch) if mask is not None else batch.get("attention_mask") if isinstance(batch, Mapping) else None
         )
+        chosen = chosen if isinstance(chosen, Tensor) else None
         rows = []
         for found in inputs:
+            found = by_position(found, [chosen])
             if chosen is not None and tuple(chosen.shape) == tuple(found.shape[:-1]):
                 found = found[chosen.to(found.device).bool()]
             elif mask is not None:
-                got = tuple(getattr(chosen, "shape", ()))
+                got = None if chosen is None else tuple(chosen.shape)
                 raise InputError(f"expected a mask of shape {tuple(found.shape[:-1])}, got {got}")
             rows.append(to_float64(found).reshape(-1, found.shape[-1]))
         keys = np.concatenate(rows)
@@ -394,6 +396,8 @@ class Editor:
         self._check_alone("merging")
         if not isinstance(other, Editor) or other.settings != self.settings:
             raise InputError("expected an Editor with the same layer and settings to merge, got another one")
+        if other is self:
+            raise InputError("expected another Editor to merge, got this one, whose keys would count twice")
         if not (np.array_equal(self._start, other._start) and np.array_equal(self._present[1], other._present[1])):
             raise InputError("expected an Editor that began from the same weights, got one that began from others")
         if shared := sorted(set(self._edits) & set(other._edits)):
@@ -474,6 +478,8 @@ class Editor:
 
     @staticmethod
     def _rows(rows: Any, name: str, width: int) -> Array:
+        if isinstance(rows, Tensor) and (rows.is_complex() or rows.is_meta or rows.layout != torch.strided):
+            raise InputError(f"expected {name} as dense real numbers in memory, got {rows.dtype} in {rows.layout}")
         found = to_float64(rows) if isinstance(rows, Tensor) else check_numbers(rows, name, np.float64).copy()
         if found.ndim != 2 or found.shape[1] != width:
             raise InputError(f"expected {name} of shape (rows, {width}), got {found.shape}; for one row pass x[None]")

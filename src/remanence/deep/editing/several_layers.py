@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from remanence.deep.editing.edited_layer import check_called_once, layer_input
+from remanence.deep.editing.edited_layer import by_position, check_called_once, layer_input
 from remanence.deep.editing.editor import Editor
 from remanence.deep.editing.value_search import row_index
 from remanence.deep.guards.checks.batches import call_explained, call_model
@@ -89,7 +89,7 @@ def _at(editor: Editor, inputs: Any, place: tuple[Any, ...]) -> tuple[Tensor, Te
     finally:
         hook.remove()
     check_called_once(editor.layer.name, len(seen))
-    keys, values = seen[0]
+    keys, values = (by_position(part, inputs) for part in seen[0]) if len(place) == 1 else seen[0]
     index = row_index(place, len(values), values.device)
     try:
         return keys[index], values[index]

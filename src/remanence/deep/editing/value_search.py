@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from remanence.deep.editing.edited_layer import EditedLayer, check_called_once, layer_input
+from remanence.deep.editing.edited_layer import EditedLayer, by_position, check_called_once, layer_input
 from remanence.deep.guards.checks.batches import call_explained, call_model
 from remanence.deep.nn.eval_mode import eval_mode
 from remanence.deep.nn.wrappers import unwrap
@@ -92,9 +92,12 @@ def search_values(
         def add(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
             nonlocal calls
             calls += 1
-            place, index = now.place, row_index(now.place, len(output), output.device)
+            shape, place, given = output.shape, now.place, layer_input(args, kwargs)
+            if len(place) == 1:
+                given, output = by_position(given, now.inputs), by_position(output, now.inputs)
+            index = row_index(place, len(output), output.device)
             try:
-                key, value = layer_input(args, kwargs)[index].detach(), output[index].detach()
+                key, value = given[index].detach(), output[index].detach()
             except (IndexError, TypeError):
                 raise InputError(f"expected a position within {tuple(output.shape[1:-1])}, got {place}") from None
             if value.ndim != 2:
@@ -112,7 +115,7 @@ def search_values(
             seen["key"], seen["value"] = key, value
             output = output.clone()
             output[index] = (output[index] + (seen["size"] * seen["change"])[owner]).to(output.dtype)
-            return output
+            return output.reshape(shape)
 
         hook = module.register_forward_hook(add, with_kwargs=True)
         try:
