@@ -38,7 +38,7 @@ class EditedLayer:
                 f"expected a plain weight, got that of {name!r}, which is computed from others (a parametrization or "
                 f"weight norm); remove that first"
             )
-        if isinstance(self.parameter, nn.parameter.UninitializedTensorMixin):
+        if isinstance(self.parameter, nn.UninitializedParameter):
             raise InputError(f"expected weights, got none yet in {name!r}; run the model once first")
         if self.parameter.is_meta:
             raise InputError(f"expected weights in memory, got {name!r} on the meta device; load the model first")
