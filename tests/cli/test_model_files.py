@@ -235,3 +235,35 @@ def test_of_a_file_that_grew_the_new_rows_are_learned(call, data):
         file.write("1.5,2.5,up\n")
     code, out, _ = call("learn", "m", "0.csv")
     assert code == 0 and "1 learned, 25 skipped" in out
+
+
+@pytest.mark.parametrize(
+    ("ledger", "said"), [((), "25 were removed before"), (("--ledger", "rows"), "25 are not in the")]
+)
+def test_rows_that_are_not_there_are_said_to_be_removed_only_where_that_is_known(call, data, ledger, said):
+    call("learn", "m", "0.csv", "1.csv", "--label", "way", *ledger)
+    assert "25 rows unlearned" in call("unlearn", "m", "0.csv")[1]
+    assert f"0 rows unlearned, {said}" in call("unlearn", "m", "0.csv")[1]
+
+
+def test_columns_that_are_all_left_out_are_named_with_the_reason(call, tmp_path):
+    dates = [f"{day:02}.{month:02}.2024" for month in (1, 2) for day in range(1, 21)]
+    (tmp_path / "t.csv").write_text("when,way\n" + "".join(f"{d},{'ab'[k % 2]}\n" for k, d in enumerate(dates)))
+    code, _, err = call("learn", "m", "t.csv", "--label", "way")
+    assert code == 2 and "got only 'when', left out: its text is different in every row; it looks like dates" in err
+    assert "--column NAME:KIND" in err and not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["t.data"], "(option --format NAME)"),
+        (["ragged.csv"], "correct that row, or name the delimiter or the quotes of the file (option --csv-option"),
+        (["0.csv", "--missing", "mean"], "(options --missing indicator, --drop-nan)"),
+    ],
+)
+def test_errors_about_files_name_the_option(call, data, tmp_path, arguments, words):
+    (tmp_path / "t.data").write_text("a,way\n1,x\n")
+    (tmp_path / "ragged.csv").write_text("a,b,way\n1,2,x\n1,2,3,x\n")
+    code, _, err = call("learn", "m", *arguments, "--label", "way")
+    assert code == 2 and words in err

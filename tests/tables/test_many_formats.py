@@ -192,6 +192,23 @@ def test_a_list_of_all_rows_is_no_file_of_json_lines(tmp_path, ending):
         open_table(tmp_path / "t.jsonl", waits=True)
 
 
+def test_dates_in_json_lines_are_text_as_they_are_written(tmp_path, monkeypatch):
+    """Arrow takes them for times, of which one text is as good as another."""
+    from remanence.tables import jsonl, text
+
+    monkeypatch.setattr(text, "CHUNK", 40)
+    monkeypatch.setattr(jsonl, "BLOCK", 40)  # several blocks, the first without dates
+    path, dates = tmp_path / "t.jsonl", ["", "2024-01-01", "2024-01-01T12:00:00Z", "2024-01-01 00:00:00", "later"]
+    path.write_text("".join(json.dumps({"n": k, "when": d or None, "a": [k]}) + "\n" for k, d in enumerate(dates)))
+    table = open_table(path)
+    blocks = list(table.pieces()[0].blocks(["n"], [], originals=True))
+    assert table.columns == ("n", "when", "a0")
+    assert [v or "" for block in blocks for v in block.original["when"].to_pylist()] == dates
+    assert [n for block in blocks for n in block.X[:, 0]] == [0, 1, 2, 3, 4] and len(blocks) > 2
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:4]))
+    assert open_table(path).columns == ("n", "when", "a0")  # (also where the first block has dates)
+
+
 def test_a_line_that_waits_is_told_of_json_lines_too(tmp_path):
     path = tmp_path / "t.jsonl"
     path.write_text('{"a": 1, "label": "x"}\n{"a": 1, "lab')

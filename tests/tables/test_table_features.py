@@ -14,6 +14,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 import remanence as rm
+from remanence.tables.encoding.kinds import guess_kinds
 
 WORDS = ["red", "blue", "large", "small", "old", "new", "cheap", "dear"]
 
@@ -158,6 +159,31 @@ def test_text_that_holds_numbers_dates_and_truth_is_read_as_such():
     features = rm.TableFeatures(missing="indicator").fit(table)
     assert list(features.kinds_.values()) == ["number", "truth", "date", "category"]
     assert features.transform(table)[:, 0].tolist() == [1, 2.5, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (["31.01.2024", "1/2/24", "15.3.2024", "x"], "dates, such as '31.01.2024'"),
+        (["01/31/2024 12:00", "02/28/2024 13:00", "03/31/2024 14:00"], "dates, such as '01/31/2024 12:00'"),
+        (["2024/01/31", "2024/02/28", "2024/03/31"], "dates, such as '2024/01/31'"),
+        (["$1,200.50", "$7", "\u20ac 3.5"], "numbers, such as '$1,200.50'"),
+        (["12%", "3,5 %", "7%"], "numbers, such as '12%'"),
+        (["1 234,5", "2 000", "1'000"], "numbers, such as '1 234,5'"),
+        (["10 EUR", "-20 EUR", "30 EUR"], "numbers, such as '10 EUR'"),
+        (["Rome", "Oslo", "Bonn"], ""),
+        (["A-1", "B-2", "C-3"], ""),
+        (["192.168.0.1", "10.0.0.1", "10.0.0.2"], ""),
+        (["12%", "7%", "many", "few", "some", "most", "none of", "all of"], ""),  # too few to say so
+        (["31.01.2024", "01.02.2024"], ""),
+    ],
+)
+def test_dates_and_numbers_in_another_notation_are_named(values, said):
+    column = pa.array(values * 20)
+    guess = guess_kinds({"a": column}, {}, "here")
+    assert guess.kinds == {"a": "category"}
+    assert guess.reasons == ({"a": guess.reasons["a"]} if said else {}) and said in guess.reasons.get("a", "")
+    assert guess_kinds({"a": column}, {"a": "category"}, "here").reasons == {}  # what was declared is not doubted
 
 
 def test_vectors_are_as_many_columns_and_identifiers_are_left_out():

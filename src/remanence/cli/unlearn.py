@@ -83,8 +83,10 @@ def unlearn(
     if as_json:
         typer.echo(json.dumps(report.to_dict() | ({"error": message(error)} if error else {}), ensure_ascii=False))
     else:
+        every = job.session.model.row_keys is not None and job.session.model.row_keys.every
         for name, counts in report.files.items():
-            before = f", {counts.skipped:,} were removed before" if counts.skipped else ""
+            gone = "are not in the model" if every else "were removed before"
+            before = f", {counts.skipped:,} {gone}" if counts.skipped else ""
             typer.echo(f"{name}: {counts.unlearned:,} rows unlearned{before}")
         if report.unsearched:
             _warn(report.unsearched)

@@ -1,6 +1,7 @@
 """JSON lines: one object per line; the columns are the names in the first block, and a name that is absent is missing.
 
-Every block is parsed on its own, so that a column that is of integers at first may become one of real numbers.
+Every block is parsed on its own, so that a column that is of integers at first may become one of real numbers. Dates
+are text, as they are written.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,8 +38,8 @@ class JsonLinesTable(ArrowTable):
     def parsed(self) -> Iterator[Any]:
         """Blocks of lines as Arrow tables."""
         import pyarrow as pa
-        from pyarrow import json
 
+        texts: dict[str, Any] = {}
         with TextSource(self.path, whole=not self.waits) as source:
             if source.identity != self.identity:
                 raise_changed(self.path.name)
@@ -48,9 +49,7 @@ class JsonLinesTable(ArrowTable):
                 )
             while lines := _lines(source):
                 try:
-                    parsing = json.ParseOptions(newlines_in_values=False)
-                    options = json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
-                    yield json.read_json(pa.BufferReader(lines), options, parsing).combine_chunks()
+                    yield _parsed(lines, texts)
                 except (pa.ArrowException, ValueError) as problem:
                     raise InputError(f"{self.path.name} is not a file of JSON lines: {problem}") from None
             source.check_end()
@@ -102,6 +101,22 @@ class JsonLinesPiece(ArrowPiece):
                 )
             arrays[name] = found
         return pa.table(arrays)
+
+
+def _parsed(lines: bytes, texts: dict[str, Any]) -> Any:
+    """Lines as an Arrow table; columns that Arrow takes for times join `texts` and are text."""
+    import pyarrow as pa
+    from pyarrow import json
+
+    options, names = json.ReadOptions(use_threads=False, block_size=len(lines) + 1), None
+    while True:
+        parsing = json.ParseOptions(pa.schema(texts) if texts else None, newlines_in_values=False)
+        found = json.read_json(pa.BufferReader(lines), options, parsing)
+        names = names or found.schema.names  # (those of a schema come first)
+        times = [field.name for field in found.schema if pa.types.is_timestamp(field.type)]
+        if not times:
+            return found.select(names).combine_chunks()
+        texts.update(dict.fromkeys(times, pa.string()))
 
 
 def _lines(source: TextSource) -> bytes:

@@ -134,7 +134,8 @@ def _reading(address: str) -> Iterator[None]:
         raise
     except ImportError as problem:
         raise MissingDependency(f"reading {address} needs another package: {problem}") from None
-    except FileNotFoundError:
-        raise FileError(f"cannot read {address}: there is no such file") from None
+    except FileNotFoundError as problem:
+        reason = f", or it cannot be reached: {problem.__cause__}" if problem.__cause__ else ""
+        raise FileError(f"cannot read {address}: there is no such file{reason}") from None
     except (OSError, ValueError) as problem:
         raise FileError(f"cannot read {address}: {problem}") from None

@@ -67,7 +67,10 @@ class LearnOptions:
     def keeps_gaps(self) -> bool:
         """Whether rows with missing features are learned."""
         if self.missing not in (None, "refuse", "indicator"):
-            raise InputError(f"expected missing refuse or indicator, got {self.missing!r:.40}", arguments=("missing",))
+            raise InputError(
+                f"expected gaps to be refused, dropped or given an indicator, got {self.missing!r:.40} as what to do",
+                arguments=("missing", "drop"),
+            )
         return self.missing == "indicator"
 
     def with_encoder(self, learner: Any, kinds: Mapping[str, str]) -> Any:

@@ -59,7 +59,7 @@ class UnlearnCounts:
     """What became of the rows of one file."""
 
     unlearned: int = 0  # every copy counts
-    skipped: int = 0  # removed before
+    skipped: int = 0  # removed before; where every row is known: not in the model
 
 
 @dataclass
