@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 from html import unescape
 
 import numpy as np
@@ -11,6 +12,7 @@ from rich.console import Console
 
 import remanence as rm
 from remanence.evaluation.confusion import Confusion
+from remanence.evaluation.reliability import Reliability
 from remanence.report import Contender, Run, compare
 from remanence.report.data_summary import DataSummary
 from remanence.report.page import page
@@ -33,11 +35,11 @@ def test_the_data_are_described(learned):
     console = Console(file=io.StringIO(), width=120)
     show(learned, console)
     assert console.file.getvalue().splitlines()[:2] == [learned.data.sentence, ""]
-    stream = [rm.Task("one", np.eye(3), [0, 1, 1])]
-    assert (
-        DataSummary.of(stream).sentence
-        == "3 rows, tested on the rows that were learned, 3 features, 2 classes in 1 task."
-    )
+    for test in ((), (np.eye(3), [0, 1, 1])):  # also as copies, which is what --test 0 makes
+        assert (
+            DataSummary.of([rm.Task("one", np.eye(3), [0, 1, 1], *test)]).sentence
+            == "3 rows, tested on the rows that were learned, 3 features, 2 classes in 1 task."
+        )
     assert Run.from_dict(learned.to_dict()).to_dict() == learned.to_dict()
 
 
@@ -128,3 +130,15 @@ def test_only_relations_between_methods_of_the_run_are_checked_and_told():
     assert "LMS" in told and "ORFit" not in told and "Kalman" not in told
     alone = compare([Contender("rls", "RLS", rm.ContinualClassifier())], stream, certified=True)
     assert alone.relations == () and "methods relate" not in page(alone)
+
+
+def test_every_learner_with_probabilities_has_figures_of_them(run):
+    """Also where the best learner gives none: nearest mean, or a method of one's own."""
+    sure = Reliability.of(np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 1]), [0, 1])
+    best, *others = run.ranked[1:]
+    text = page(replace(run, outcomes=(best, *(replace(other, reliability=sure) for other in others))))
+    shown = text[text.index("How far probabilities can be relied on") :]
+    rows = shown[shown.index("<tbody>") : shown.index("</tbody>")]
+    assert [other.label in rows for other in (best, *others)] == [False] + [True] * len(others)
+    assert rows.count(f"{sure.log_loss:.3f}") == len(others)
+    assert "How far probabilities" not in page(run)

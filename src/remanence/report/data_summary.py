@@ -33,7 +33,8 @@ class DataSummary:
         """The summary of a stream."""
         tasks = [TaskSummary(t.name, len(t.X), len(t.X_test), len(np.unique(t.Y))) for t in stream]
         classes = len(np.unique(np.concatenate([np.unique(t.Y) for t in stream])))
-        return cls(tuple(tasks), stream[0].X[0].size, classes, any(t.X_test is not t.X for t in stream))
+        held_out = any(t.X_test is not t.X and not np.array_equal(t.X_test, t.X) for t in stream)
+        return cls(tuple(tasks), stream[0].X[0].size, classes, held_out)
 
     @property
     def sentence(self) -> str:

@@ -91,12 +91,16 @@ def _errors(run: Run) -> dict[str, Any] | None:
 
 
 def _probabilities(run: Run) -> dict[str, Any] | None:
-    """How far the probabilities of the best learner, and of the best reference, can be relied on."""
-    shown = [o for o in (run.best, run.best_reference) if o is not None and o.reliability is not None]
-    if run.best.reliability is None:
+    """How far the probabilities of every learner that gives some can be relied on.
+
+    Those of the best learner and of the best reference are drawn, where they give some; else those of the first.
+    """
+    found = [(outcome, outcome.reliability) for outcome in run.ranked if outcome.reliability is not None]
+    if not found:
         return None
-    figures = [(o, f"{o.reliability.log_loss:.3f}", f"{o.reliability.error:.3f}") for o in shown if o.reliability]
-    return {"figures": figures, "picture": reliability_picture(shown), "rows": run.best.reliability.rows}
+    first = [outcome for outcome in (run.best, run.best_reference) if outcome and outcome.reliability] or [found[0][0]]
+    figures = [(outcome.label, f"{r.log_loss:.3f}", f"{r.error:.3f}") for outcome, r in found]
+    return {"figures": figures, "picture": reliability_picture(first), "rows": found[0][1].rows}
 
 
 def unbroken(text: str) -> str:
