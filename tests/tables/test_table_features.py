@@ -195,7 +195,12 @@ def test_vectors_are_as_many_columns_and_identifiers_are_left_out():
             "embedding": pa.array([[float(i), 1.0, 2.0] for i in range(rows)], pa.list_(pa.float32(), 3)),
         }
     )
-    features = rm.TableFeatures().fit(table)
+    with pytest.warns(UserWarning) as told:
+        features = rm.TableFeatures().fit(table)
+    assert [str(warning.message) for warning in told] == [
+        "the column 'id' of the table is left out: it counts the rows",
+        "the column 'code' of the table is left out: its text is different in every row",
+    ]
     assert features.kinds_ == {"embedding": "embedding"}
     np.testing.assert_array_equal(features.transform(table)[:, 0], np.arange(rows))
     assert list(features.get_feature_names_out()) == ["embedding0", "embedding1", "embedding2"]

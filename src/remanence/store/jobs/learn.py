@@ -156,10 +156,7 @@ class LearnJob:
         guess = guess_kinds(table.sample(found.features), declared, table.path.name)
         kinds = {name: guess.kinds.get(name, "number") for name in found.features}
         left = tuple(name for name, kind in kinds.items() if kind == "ignored")
-        self.report.warnings += [
-            f"the column {name!r} of {table.path.name} is {'left out' if name in left else 'a category'}: {reason}"
-            for name, reason in guess.reasons.items()
-        ]
+        self.report.warnings += guess.doubts(table.path.name)
         kinds = {name: kind for name, kind in kinds.items() if kind != "ignored"}
         if not kinds:
             why = {guess.reasons[name] for name in left if name in guess.reasons}

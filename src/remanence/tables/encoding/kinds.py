@@ -42,6 +42,11 @@ class Guess:
     reasons: dict[str, str] = field(default_factory=dict)  # of columns that are ignored, and doubts about others
     widths: dict[str, int] = field(default_factory=dict)  # of embeddings
 
+    def doubts(self, where: str) -> list[str]:
+        """What to tell of columns that are left out, or may be another kind."""
+        taken = {name: "left out" if kind == "ignored" else f"a {kind}" for name, kind in self.kinds.items()}
+        return [f"the column {name!r} of {where} is {taken[name]}: {why}" for name, why in self.reasons.items()]
+
 
 def guess_kinds(columns: Mapping[str, Any], declared: Mapping[str, str], where: str) -> Guess:
     """The kind of every Arrow column, as declared or by its first values; columns of no kind are one InputError."""

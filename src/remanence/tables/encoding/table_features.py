@@ -1,5 +1,6 @@
 """TableFeatures: tables of numbers, categories, text, dates and gaps as numbers, also for scikit-learn."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -148,6 +149,8 @@ class TableFeatures(TransformerMixin, OneValue, BaseEstimator, GrowingFeatures):
             kinds, widths = {n: k for n, k in (self.columns or {}).items() if k != "ignored"}, {}
         else:
             found = guess_kinds(columns_of(X), self.columns or {}, "the table")
+            for doubt in found.doubts("the table"):
+                warnings.warn(doubt, UserWarning, stacklevel=2)
             kinds, widths = {n: k for n, k in found.kinds.items() if k != "ignored"}, found.widths
         if not kinds:
             raise InputError("expected a table with at least one column that is not ignored, got none")
