@@ -51,6 +51,25 @@ def test_new_adapters_learn_and_leave_the_outputs_on_earlier_inputs(dtype, rows,
     assert moved(plain, old) > 1e-2, "without the guard they would have moved"
 
 
+@pytest.mark.parametrize("tried", [(1.0,), (0.5, 1.0)])
+def test_new_adapters_move_away_from_what_a_chosen_setting_protects(tried, rows, learn, moved, answers):
+    """B is free, so whatever A lets through of earlier inputs would reach their outputs."""
+    net, x, new = adapted(), rows(4, 10), rows(6, 10, seed=1)
+    old = [(x, answers(net, x))]
+    guard = rm.deep.GradientProjection(net, energy=0.5)
+    guard.absorb([x])
+
+    def train():
+        return learn(net, guard, new, optim.AdamW([p for p in net.parameters() if p.requires_grad], lr=0.05), steps=20)
+
+    choice = guard.choose(train, lambda: -moved(net, old), candidates=tried)
+    assert choice.value == 1.0 and -choice.tried[-1][1] < 1e-13
+    assert [old_score < -1e-3 for _, old_score, _ in choice.tried] == [value < 1 for value in tried]
+    assert moved(net, old) == 0, "no output has changed"
+    losses = train()
+    assert losses[-1] < losses[0] and moved(net, old) < 1e-13
+
+
 def test_adapters_that_have_learned_are_protected_as_layers(rows, learn, moved, answers):
     net, first, second = adapted(), rows(2, 10), rows(2, 10, seed=1)
     guard, optimizer = rm.deep.GradientProjection(net), optim.AdamW(net.parameters(), lr=0.05)

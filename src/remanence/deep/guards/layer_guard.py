@@ -232,7 +232,8 @@ class LayerGuard(Guard):
         The model is trained from its current weights at one candidate after the other, until the old score is within
         the budget. Then the gap between that candidate and the last one outside the budget is halved a few times.
         Afterwards model and optimizer states inside `train` are not used further: the model has the weights it had
-        before, and the guard has the chosen setting for all tasks so far.
+        before, and the guard has the chosen setting for all tasks so far. (The A of adapters whose B is zero moves to
+        where this setting has it, which changes no output.)
 
         Parameters
         ----------
@@ -282,12 +283,18 @@ class LayerGuard(Guard):
             raise
         return choice
 
+    @torch.no_grad()
     def _reprotect(self, name: str, value: float, memory: GuardMemory) -> None:
         """Protect the tasks so far anew at another setting, from the inputs that a memory recorded."""
         setattr(self, name, value)
         self._memory = GuardMemory()
+        recorder = InputRecorder(self._roles, self._rank, self._share)
+        recorder.roots, recorder.rows = dict(memory.roots), dict(memory.rows)
         directions = {n: self._directions_to_protect(n, roots) for n, roots in memory.roots.items()}
-        self._memory = replace(memory, directions=directions)
+        directions, start = move_fresh_adapters(recorder, directions, memory.directions)
+        for parameter, moved in start.items():
+            parameter.copy_(moved)
+        self._memory = replace(memory, directions=directions, roots=recorder.roots, rows=recorder.rows)
 
     @property
     def _memory_settings(self) -> dict[str, Any]:
