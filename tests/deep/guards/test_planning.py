@@ -135,6 +135,18 @@ def test_candidates_of_ones_own_are_not_refined_unless_asked(started):
             guard.choose(*bad)
 
 
+def test_a_setting_chosen_inside_a_block_is_used_from_then_on(started, moved):
+    net, guard, old, new = started()
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+    with guard.protect(optimizer):
+        guard.choose(lambda: None, lambda: 1.0, candidates=(0.5,))
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss(net, new).backward()
+            optimizer.step()
+    assert moved(net, old) > 1e-6
+
+
 def test_choose_that_fails_changes_nothing(started):
     net, guard, _, _ = started()
     weights = {n: t.clone() for n, t in net.state_dict().items()}

@@ -281,6 +281,8 @@ class LayerGuard(Guard):
             setattr(self, name, before)
             self._memory = memory
             raise
+        finally:
+            self._reattach()
         return choice
 
     @torch.no_grad()
