@@ -135,10 +135,19 @@ def test_only_relations_between_methods_of_the_run_are_checked_and_told():
 def test_every_learner_with_probabilities_has_figures_of_them(run):
     """Also where the best learner gives none: nearest mean, or a method of one's own."""
     sure = Reliability.of(np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 1]), [0, 1])
-    best, *others = run.ranked[1:]
-    text = page(replace(run, outcomes=(best, *(replace(other, reliability=sure) for other in others))))
+    others = [outcome for outcome in run.outcomes if outcome is not run.best]
+    text = page(replace(run, outcomes=(run.best, *(replace(other, reliability=sure) for other in others))))
     shown = text[text.index("How far probabilities can be relied on") :]
     rows = shown[shown.index("<tbody>") : shown.index("</tbody>")]
-    assert [other.label in rows for other in (best, *others)] == [False] + [True] * len(others)
+    assert [other.label in rows for other in (run.best, *others)] == [False] + [True] * len(others)
     assert rows.count(f"{sure.log_loss:.3f}") == len(others)
     assert "How far probabilities" not in page(run)
+    assert "Ridge retrained: calibration error" in shown  # the best reference of those that give some is drawn
+    assert "first seed" not in text
+
+
+def test_what_is_known_of_the_first_seed_only_says_so(seeded):
+    confusion = Confusion.of([0, 1, 2, 2], [0, 1, 2, 1])
+    sure = Reliability.of(np.eye(2), np.array([0, 1]), [0, 1])
+    best, other = (replace(outcome, confusion=confusion, reliability=sure) for outcome in seeded.outcomes)
+    assert page(replace(seeded, outcomes=(best, other))).count("ith the first seed") == 2

@@ -93,14 +93,15 @@ def _errors(run: Run) -> dict[str, Any] | None:
 def _probabilities(run: Run) -> dict[str, Any] | None:
     """How far the probabilities of every learner that gives some can be relied on.
 
-    Those of the best learner and of the best reference are drawn, where they give some; else those of the first.
+    Those of the best learner and of the best reference of them are drawn.
     """
     found = [(outcome, outcome.reliability) for outcome in run.ranked if outcome.reliability is not None]
     if not found:
         return None
-    first = [outcome for outcome in (run.best, run.best_reference) if outcome and outcome.reliability] or [found[0][0]]
+    parts = ([o for o, _ in found if (o.role == "reference") is reference] for reference in (False, True))
+    drawn = [outcome for part in parts for outcome in part[:1]]
     figures = [(outcome.label, f"{r.log_loss:.3f}", f"{r.error:.3f}") for outcome, r in found]
-    return {"figures": figures, "picture": reliability_picture(first), "rows": found[0][1].rows}
+    return {"figures": figures, "picture": reliability_picture(drawn), "rows": found[0][1].rows}
 
 
 def unbroken(text: str) -> str:
