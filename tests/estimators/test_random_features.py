@@ -105,7 +105,7 @@ def test_fourier_features_are_those_of_the_gaussian_kernel():
 
 
 def test_bad_scales_are_refused():
-    for scale in ("Auto", None, np.nan, "1", True):
+    for scale in ("Auto", None, np.nan, "1", True, 0, -1.0):  # (0 would leave nothing of the rows)
         with pytest.raises(rm.InputError, match="scale"):
             rm.RandomFeatures(5, scale=scale).fit(X)
 

@@ -93,7 +93,7 @@ class RandomFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore
         check_count(self.seed, "seed", low=0)
         check_word(self.activation, "activation", tuple(_ACTIVATIONS))
         if not (isinstance(self.scale, str) and self.scale == "auto"):
-            check_number(self.scale, "scale", low=-np.inf, hint='"auto" sets it from the first rows')
+            check_number(self.scale, "scale", hint='"auto" sets it from the first rows')
 
     def transform(self, X: Any) -> Array:
         """The features φ(X), (n, width), in the dtype of X."""
