@@ -75,7 +75,8 @@ class RLS(SoftMethod[Learned]):
         each without itself, in the fit of all rows so far; "loo-accuracy" the most rows whose largest output is the
         right one. The first block of two rows or more decides, and later only a block of as many rows as were learned
         before; others keep the choice, as do `remove` and `merge` (that of the state with more rows). Until then, and
-        for rows one by one, it is 1. So it depends on how rows are cut, which "auto" does not. Needs forget=1.
+        for rows one by one, it is 1. So it depends on how rows are cut, which "auto" does not. It has no guard against
+        new rows in which nearly equal columns differ, which "auto" has. Needs forget=1.
     forget : float or "auto", default=1.0
         β: 1 gives all samples the same weight; below 1 the weight of old ones decays; above 1 they weigh more than new
         ones; 0 requires that every sample is met exactly, and contradicting ones raise InputError.
