@@ -169,6 +169,39 @@ def test_low_rank_keys_approach_all_keys_and_say_what_they_keep():
     assert 0.9 < reports[2].kept_energy < 1 and reports[0].kept_energy == 1.0
 
 
+def test_a_memory_of_limited_rank_counts_what_it_leaves_out():
+    """Answers outside of its directions move too, and cannot be promised to stay."""
+    rng = np.random.default_rng(4)
+    K0 = rng.standard_normal((400, 20)) * np.r_[np.full(6, 30.0), np.ones(14)]
+    net = layer(20, 3)
+    start = weights(net)
+    editor = edited(net, K0, rng.standard_normal((2, 20)), rng.standard_normal((2, 3)), strength=0.1, rank=6)
+    told, moved = editor.report().preserved_moved, np.linalg.norm(K0 @ (weights(net) - start))
+    assert told == pytest.approx(moved / np.linalg.norm(K0 @ start), rel=0.2)
+    assert editor.edits()["e"].cost == pytest.approx(told, rel=1e-9)
+    halves = [rm.deep.Editor(layer(20, 3), "0", rank=6) for _ in range(2)]
+    for half, rows in zip(halves, (K0[:200], K0[200:]), strict=True):
+        half.absorb([tensor(rows)])
+    halves[0].merge(halves[1])
+    kept = halves[0].state_dict()["preserved"]
+    np.testing.assert_allclose(kept["dropped"] + float((kept["strength"] ** 2).sum()), (K0**2).sum(), rtol=1e-12)
+    for energy, room in ((1.0, False), (0.99999, False), (0.9, True)):
+        net = layer(20, 3)
+        start = weights(net)
+        hard = rm.deep.Editor(net, "0", "hard", rank=6, energy=energy)
+        hard.absorb([tensor(K0)])
+        if room:
+            hard.edit(rng.standard_normal((1, 20)), np.ones((1, 3)), "a")
+            continue
+        with pytest.raises(rm.InputError, match="larger rank"):
+            hard.edit(rng.standard_normal((1, 20)), np.ones((1, 3)), "a")
+        assert (weights(net) == start).all() and not hard.edits()
+    few = rm.deep.Editor(layer(20, 3), "0", "hard", rank=6)
+    few.absorb([tensor(K0[:5])])
+    few.edit(rng.standard_normal((1, 20)), np.ones((1, 3)), "a")
+    assert few.report().preserved_moved < 1e-9
+
+
 def test_merged_editors_equal_one():
     rng = np.random.default_rng(2)
     K0, K, V = keys(rng, 100, 10), keys(rng, 4, 10), rng.standard_normal((4, 3))
@@ -662,20 +695,34 @@ def test_an_editor_is_saved_beside_its_model(tmp_path):
             rm.load(tmp_path / "editor.safetensors", model=layer(7, 3))
 
 
-@pytest.mark.parametrize(
-    ("width", "rows"), [(1024, 2048), pytest.param(4096, 10_000, marks=pytest.mark.sweep)], ids=str
-)
+@pytest.mark.parametrize(("width", "rows"), [(512, 1500), pytest.param(4096, 10_000, marks=pytest.mark.sweep)], ids=str)
 def test_a_wide_layer_in_a_budget(width, rows):
-    """10 000 keys of 4 096 numbers, at most 300 MB above the layer: the leading directions are enough."""
+    """10 000 keys of 4 096 numbers, at most 300 MB beside the layer: as many of their directions as fit."""
     import tracemalloc
 
+    budget = int(300e6 * (width / 4096) ** 2)
     net = torch.nn.Sequential(torch.nn.Linear(width, 8, dtype=torch.float32))
-    editor = rm.deep.Editor(net, "0", rank=64)
+    editor = rm.deep.Editor(net, "0", max_bytes=budget)
     generator = torch.Generator().manual_seed(0)
-    mixing = torch.randn(32, width, generator=generator)
-    batches = (torch.randn(256, 32, generator=generator) @ mixing for _ in range(-(-rows // 256)))
+    falling = torch.logspace(0, -3, width)
+    batches = [torch.randn(100, width, generator=generator) * falling for _ in range(rows // 100)]
     tracemalloc.start()
     editor.absorb(batches)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 300e6 * (width / 4096) ** 2 and editor.report().kept_energy > 1 - 1e-6
+    best = falling.square().cumsum(0) / falling.square().sum()
+    assert editor.rank > width / 8 and peak < budget
+    assert editor.report().kept_energy > float(best[editor.rank - 1]) - 1e-3
+    key, value, start = torch.randn(1, width, generator=generator) * falling, torch.ones(1, 8), weights(net)
+    editor.edit(key, value, "a", np.inf)
+    torch.testing.assert_close(net(key), value, rtol=1e-3, atol=1e-3)
+    told, D, X = editor.report().preserved_moved, weights(net) - start, torch.cat(batches).double().numpy()
+    moved = np.linalg.norm(X @ D) / np.linalg.norm(X @ start)
+    assert moved / 4 < told < 4 * moved  # what is left out is known by its energy alone
+
+
+def test_a_budget_without_room_is_refused():
+    for settings in ({"max_bytes": 1000}, {"max_bytes": 0}, {"max_bytes": 1e9}, {"max_bytes": 10**9, "rank": 3}):
+        with pytest.raises(rm.InputError):
+            rm.deep.Editor(layer(64, 3), "0", **settings)
+    assert rm.deep.Editor(layer(64, 3), "0", max_bytes=10**9).rank == 64

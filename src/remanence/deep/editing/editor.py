@@ -20,7 +20,7 @@ from remanence.deep.editing.edited_layer import EditedLayer, by_position, layer_
 from remanence.deep.editing.editor_report import EditorReport, EditSummary
 from remanence.deep.editing.editor_state import edits_from_parts, edits_to_parts, keys_from_parts, keys_to_parts
 from remanence.deep.editing.least_change import effects, least_change
-from remanence.deep.editing.preserved_keys import KeyCoordinates, PreservedKeys, norm
+from remanence.deep.editing.preserved_keys import KeyCoordinates, PreservedKeys, norm, rank_within
 from remanence.deep.guards.checks.batches import call_explained, call_model, check_batches
 from remanence.deep.nn.eval_mode import eval_mode
 from remanence.deep.nn.saved_parts import SavedParts
@@ -62,6 +62,8 @@ class Editor:
         The share of the absorbed keys' energy that "hard" preserves; 1 is all of it.
     rank : int, optional
         Keep only so many leading directions of the absorbed keys, for wide layers; by default all.
+    max_bytes : int, optional
+        Instead of `rank`: keep as many directions as fit, in bytes that absorbing may take beside the batches.
 
     Notes
     -----
@@ -103,6 +105,7 @@ class Editor:
         ridge: float | None = None,
         energy: float = 1.0,
         rank: int | None = None,
+        max_bytes: int | None = None,
     ) -> None:
         if preserve not in ("soft", "hard"):
             raise InputError(f'expected preserve to be "soft" or "hard", got {preserve!r:.40}')
@@ -115,8 +118,12 @@ class Editor:
         self.model = unwrap(model)
         self.layer = EditedLayer(self.model, layer)
         self.preserve, self.strength, self.ridge, self.energy = preserve, strength, ridge, energy
-        self.rank = None if rank is None else check_count(rank, "rank")
+        if rank is not None and max_bytes is not None:
+            raise InputError(f"expected a rank or max_bytes, got both, {rank!r:.40} and {max_bytes!r:.40}")
         self._start = self.layer.weights()
+        if max_bytes is not None:
+            rank = rank_within(check_count(max_bytes, "max_bytes"), len(self._start))
+        self.rank = None if rank is None else check_count(rank, "rank")
         self._present = self.layer.present()
         self._kept = PreservedKeys.none(len(self._start), self.rank)
         self._edits: dict[str, Edit] = {}

@@ -22,7 +22,7 @@ class EditorReport:
     kept_energy: float  # share of their energy in the memory
     edits: int
     missed: float  # distance of all edited answers from the wanted ones, relative to these
-    preserved_moved: float  # how far the preserved answers moved, relative to them
+    preserved_moved: float  # how far the preserved answers moved, relative to them; energy not kept counts as spread
     norm_ratio: float  # ‖W‖ / ‖W₀‖
     rounding: float  # distance of the layer's weights from those computed in float64, relative to W₀
     hard: bool  # whether preserved answers may not move at all

@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from remanence.deep.editing.value_search import Asked, Descent, Kept, SearchedValues, mean_by_fact, search_values
+from remanence.deep.editing.value_search import (
+    Descent,
+    KeptAnswers,
+    SearchedInputs,
+    SearchedValues,
+    mean_by_fact,
+    search_values,
+)
 from remanence.errors import InputError
 from remanence.validation import check_count, check_number
 
@@ -93,7 +100,7 @@ def find_value(
     loss_of = _one_loss(target if callable(target) else _predicts(target, _answers(model, inputs, answer_at)))
     descent = Descent(steps, rate, decay, limit)
     kept = None if keep is None else _kept(model, keep, keep_weight)
-    keys, values, losses = search_values(model, layer, Asked(inputs, place, _one_fact), loss_of, descent, kept)
+    keys, values, losses = search_values(model, layer, SearchedInputs(inputs, place, _one_fact), loss_of, descent, kept)
     return FoundValue(keys[0], values[0], float(losses[0]))
 
 
@@ -167,7 +174,9 @@ def find_values(
         each = nn.functional.cross_entropy(logits, wanted.to(logits.device), reduction="none")
         return mean_by_fact(each[:, None], owner.to(logits.device))[:, 0]
 
-    return search_values(model, layer, Asked(inputs, place, owners), loss_of, Descent(steps, rate, decay, limit))
+    return search_values(
+        model, layer, SearchedInputs(inputs, place, owners), loss_of, Descent(steps, rate, decay, limit)
+    )
 
 
 def _one_fact(rows: int) -> Tensor:
@@ -191,7 +200,7 @@ def _answers(model: nn.Module, inputs: Any, answer_at: Any) -> Tensor | None:
     return from_end.expand_as(mask).masked_fill(~mask.bool(), -mask.shape[1]).amax(1)
 
 
-def _kept(model: nn.Module, keep: tuple[Any, ...], weight: float) -> Kept:
+def _kept(model: nn.Module, keep: tuple[Any, ...], weight: float) -> KeptAnswers:
     """The penalty on what the model answers to other inputs."""
     check_number(weight, "keep_weight")
     if not isinstance(keep, tuple) or len(keep) not in (2, 3):
@@ -203,7 +212,9 @@ def _kept(model: nn.Module, keep: tuple[Any, ...], weight: float) -> Kept:
         old, new = (_logits(output, answers, 0).log_softmax(-1) for output in (before, now))
         return weight * nn.functional.kl_div(new, old, log_target=True, reduction="batchmean")
 
-    return Kept(Asked(inputs, position if isinstance(position, tuple) else (position,), _one_fact), penalty)
+    return KeptAnswers(
+        SearchedInputs(inputs, position if isinstance(position, tuple) else (position,), _one_fact), penalty
+    )
 
 
 def _predicts(target: Any, answers: Tensor | None) -> Callable[[Any], Tensor]:

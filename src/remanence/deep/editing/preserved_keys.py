@@ -7,6 +7,7 @@
 as its leading directions; the energy that these leave out counts as spread evenly over all other directions.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -18,6 +19,8 @@ from remanence.errors import InputError
 from remanence.memory import root as roots
 from remanence.memory.truncated_svd import Spectrum, no_spectrum
 
+UNSEEN = 1e-20  # of the energy, which moves answers by 1e-10
+LEAST_ROWS = 64  # that are absorbed at a time, where the rank is limited
 ROUNDING = 64 * np.finfo(np.float64).eps  # of a key, below which a part of it is rounding
 
 
@@ -105,7 +108,7 @@ class PreservedKeys:
         if rank is None:
             moment = moment.folded(K, targets)
         else:
-            for i in range(0, len(K), size := max(rank, 64)):
+            for i in range(0, len(K), size := max(rank, LEAST_ROWS)):
                 moment = moment.absorbed(K[i : i + size], targets[i : i + size], rank)
         return PreservedKeys(moment, self.rows + len(K), energy)
 
@@ -116,6 +119,7 @@ class PreservedKeys:
         else:
             rows = other.moment.rows()
             moment = self.moment.absorbed(rows, np.zeros((len(rows), 1)), rank)
+            moment = replace(moment, dropped=moment.dropped + other.moment.dropped)
         return PreservedKeys(moment, self.rows + other.rows, self.energy + other.energy)
 
     def directions(self) -> tuple[Array, Array]:
@@ -132,9 +136,17 @@ class PreservedKeys:
         return min(1.0, self.moment.kept() / self.energy)
 
     def answers(self, D: Array) -> Array:
-        """R D with RᵀR = KᵀK: as large as K D, and as little apart."""
-        R = self.moment.rows() if isinstance(self.moment, Spectrum) else self.moment.factor
-        return np.asarray(R @ D)
+        """R D with RᵀR = KᵀK, as the memory has it: as large as K D, and as little apart."""
+        if not isinstance(self.moment, Spectrum):
+            return np.asarray(self.moment.factor @ D)
+        V = self.moment.basis
+        outside = np.sqrt(self._left_out()) * (D - V @ (V.T @ D))
+        return np.concatenate([self.moment.rows() @ D, outside])
+
+    def _left_out(self) -> float:
+        """The energy that a memory of limited rank leaves out, of each direction outside."""
+        d, r = self.moment.basis.shape
+        return float(self.moment.dropped / max(d - r, 1))
 
     def answer_norm(self, D: Array) -> float:
         """‖K D‖ (Frobenius): by how much weights (d, c) act on the keys."""
@@ -145,9 +157,8 @@ class PreservedKeys:
         share = strength / max(self.rows, 1)
         if isinstance(self.moment, Spectrum):
             V, s = self.directions()
-            left = max(self.energy - self.moment.kept(), 0.0) / max(len(V) - len(s), 1)
-            base = share * left + ridge
-            if not base > 0:
+            base = share * self._left_out() + ridge
+            if not base > (len(V) * np.finfo(float).eps) ** 2 * max(share * s.max(initial=0.0) ** 2, base):
                 raise _undetermined()
             return SpectralCoordinates(V, 1 / np.sqrt(share * s**2 + ridge), 1 / np.sqrt(base))
         scaled = replace(self.moment, factor=np.sqrt(share) * self.moment.factor)
@@ -160,6 +171,11 @@ class PreservedKeys:
     def hard(self, energy: float, ridge: float) -> KeyCoordinates:
         """Coordinates (K2): directions that hold this share of the energy, all that rounding can see at 1."""
         V, s = self.directions()
+        if isinstance(self.moment, Spectrum) and self.moment.dropped > (1 - energy + UNSEEN) * self.energy:
+            raise InputError(
+                f"expected a memory that holds all that may not change ({energy:.1%} of the energy of the absorbed "
+                f"keys), got {self.kept_energy():.1%} in {len(s)} directions; use a larger rank, or a smaller energy"
+            )
         if not s.any():
             kept = 0
         elif energy >= 1:
@@ -167,6 +183,21 @@ class PreservedKeys:
         else:
             kept = int(np.searchsorted(np.cumsum(s**2), energy * self.energy)) + 1
         return ProjectedCoordinates(V[:, :kept], 1 / np.sqrt(ridge))
+
+
+def rank_within(max_bytes: int, width: int) -> int:
+    """The largest rank with which absorbing takes at most so many bytes beside the batches.
+
+    At most six matrices of a basis or as many rows, and eight of the square that is decomposed with its workspace.
+    """
+
+    def needed(rank: int) -> int:
+        return 8 * (6 * width * max(rank, LEAST_ROWS) + 8 * (2 * rank) ** 2)
+
+    rank = bisect_right(range(1, width + 1), max_bytes, key=needed)
+    if not rank:
+        raise InputError(f"expected max_bytes of at least {needed(1)} for a layer of {width} inputs, got {max_bytes}")
+    return rank
 
 
 def norm(M: Array) -> float:

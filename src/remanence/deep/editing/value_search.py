@@ -47,7 +47,7 @@ class SearchedValues(NamedTuple):
     losses: Tensor
 
 
-class Asked(NamedTuple):
+class SearchedInputs(NamedTuple):
     """Inputs of the model, and where in the layer's output the value of a fact stands in them.
 
     `place` indexes the axes of the layer's output between rows and features, by numbers or by a tensor of one number
@@ -59,20 +59,20 @@ class Asked(NamedTuple):
     facts: Callable[[int], Tensor]
 
 
-class Kept(NamedTuple):
+class KeptAnswers(NamedTuple):
     """Inputs whose answers should stay, and the penalty on outputs without and with δ."""
 
-    asked: Asked
+    asked: SearchedInputs
     penalty: Callable[[Any, Any], Tensor]
 
 
 def search_values(
     model: nn.Module,
     layer: str,
-    asked: Asked,
+    asked: SearchedInputs,
     loss_of: Callable[[Any], Tensor],
     descent: Descent,
-    kept: Kept | None = None,
+    kept: KeptAnswers | None = None,
 ) -> SearchedValues:
     """Solve (FV); `loss_of` gives one loss, or one per fact."""
     steps, rate, decay, limit = descent.checked()
@@ -82,7 +82,7 @@ def search_values(
     calls, now = 0, asked
     with eval_mode(model), torch.inference_mode(False), torch.enable_grad(), _frozen(model):
 
-        def run(which: Asked) -> Any:
+        def run(which: SearchedInputs) -> Any:
             nonlocal calls, now
             calls, now = 0, which
             output = call_explained(model, tree_map(_differentiable, which.inputs), call_model)
