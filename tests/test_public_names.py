@@ -169,6 +169,25 @@ def test_the_registry_knows_every_linear_method_and_what_it_costs():
         assert "\n" not in entry.summary and len(entry.summary) < 120
 
 
+def test_the_registry_knows_what_learns_networks_where_torch_is_installed():
+    pytest.importorskip("torch")
+    from remanence.deep.online.learner import OnlineLearner
+
+    registry = {name: entry.method for name, entry in rm.list_methods().items() if name.startswith("deep.")}
+    known = {f"deep.{name}": getattr(rm.deep, name) for name in rm.deep.__all__}
+    learners = (rm.deep.Guard, OnlineLearner, rm.deep.Growing)
+    classes = {name: c for name, c in known.items() if isinstance(c, type) and issubclass(c, learners)}
+    assert registry == {name: c for name, c in classes.items() if c is not rm.deep.Guard}
+    assert not any(c.linear for c in registry.values())
+
+
+def test_the_registry_without_torch_is_the_rest_of_it(monkeypatch):
+    whole = rm.list_methods()
+    monkeypatch.setattr("remanence.methods.find_spec", lambda name: None)
+    assert rm.list_methods() == {name: entry for name, entry in whole.items() if not name.startswith("deep.")}
+    assert {"StreamingSVD", "PeriodicFeatures", "ConvFeatures", "Switching", "RLS"} <= set(rm.list_methods())
+
+
 def test_errors_are_also_the_errors_python_has_for_them():
     assert issubclass(rm.InputError, ValueError)
     assert issubclass(rm.NumericalError, ArithmeticError)

@@ -40,6 +40,23 @@ def test_a_period_of_twenty_is_predicted_where_a_learner_without_time_stays_at_t
     assert blind.score(X[1000:, 1:], y[1000:]) < 0.6
 
 
+def test_an_estimator_fits_them_to_its_first_rows_and_its_file_holds_them(tmp_path):
+    t = np.arange(100.0)[:, None]
+    y = np.sin(2 * np.pi * t[:, 0] / 20)
+    model = rm.ContinualRegressor(rm.RLS(1e-9), features=rm.PeriodicFeatures(20, 2)).partial_fit(t[:50], y[:50])
+    assert np.abs(model.predict(t) - y).max() < 1e-6
+    rm.save(model, tmp_path / "model")
+    loaded = rm.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(t), model.predict(t))
+    fitted = rm.ContinualRegressor(rm.RLS(1e-9), features=rm.PeriodicFeatures(20, 2).fit(t)).partial_fit(t[50:], y[50:])
+    fitted.merge(loaded)
+    other = rm.ContinualRegressor(rm.RLS(1e-9), features=rm.PeriodicFeatures(20 + 1e-9, 2)).partial_fit(t, y)
+    with pytest.raises(rm.InputError, match="periodic:20"):
+        fitted.merge(other)
+    with pytest.raises(rm.InputError, match="column"):
+        rm.ContinualRegressor(rm.RLS(), features=rm.PeriodicFeatures(20, column=1)).partial_fit(t, y)
+
+
 @pytest.mark.parametrize("settings", [{"period": 0}, {"harmonics": 0}, {"column": 5}, {"column": -1}])
 def test_bad_settings_are_refused(settings):
     with pytest.raises(rm.InputError, match=next(iter(settings))):

@@ -3,6 +3,7 @@
 import numpy as np
 
 import remanence as rm
+from remanence.methods import method_classes
 from remanence.store.model_file import ModelFile, to_buffers
 
 
@@ -138,6 +139,7 @@ LISTED = {
     "classifier, sets": lambda: rm.ContinualClassifier().fit(data(0, 20)[0], [{"a", "b"}, {"b"}, set(), {"c"}] * 5),
     "classifier, conv": lambda: images_classifier(),
     "classifier, conv mirrored": lambda: images_classifier(mirror=True, epsilon=0.3, floor=0.01),
+    "classifier, periodic": lambda: classifier([0, 1, 2], features=rm.PeriodicFeatures(7.5, 2, column=1)),
     "classifier, new": lambda: rm.ContinualClassifier(rm.RLS(2.0), features=rm.RandomFeatures(7)),
     "regressor": lambda: regressor(),
     "regressor, intervals": lambda: regressor(intervals=True),
@@ -166,8 +168,7 @@ LISTED = {
 
 def registered():
     """Methods of the registry that are not in the list above and have a default for every setting."""
-    infos = {name: info.method for name, info in rm.list_methods().items() if name not in LISTED}
-    return {name: lambda cls=cls: taught(cls()) for name, cls in infos.items()}
+    return {name: lambda cls=cls: taught(cls()) for name, cls in method_classes().items() if name not in LISTED}
 
 
 PLAIN = LISTED | registered()

@@ -35,7 +35,7 @@ def methods(
         )
     console = Console()
     console.print(shown)
-    console.print("d features, c outputs, n rows, b buffer, r directions.", style="dim")
+    console.print("d features, c outputs, n rows, b buffer, r or k directions, p parameters.", style="dim")
     said = "Methods with learn --method and run --methods, baselines and references with run --methods"
     in_python = any(not row["run"] and not row["learn"] for row in rows)
     console.print(f"{said}{', * in Python only' if in_python else ''}.", style="dim")
@@ -50,7 +50,7 @@ def table() -> list[dict[str, str]]:
         {
             "method": method,
             "run": names.get(method, ""),
-            "learn": "" if e.method.task_per_update or not e.method.linear else method.lower(),
+            "learn": method.lower() if e.method.linear and not e.method.task_per_update else "",
             "summary": e.summary,
             "cost": e.cost,
             "memory": e.memory,

@@ -206,7 +206,7 @@ def copies_are_independent(method: Method[Any], stream: Stream) -> None:
 
 def saving_changes_nothing(method: Method[Any], stream: Stream) -> None:
     """A loaded learner equals the saved one and learns further as it does."""
-    from remanence.methods import list_methods
+    from remanence.methods import method_classes
     from remanence.store import load, save
 
     state = method.settled(method.update(_fresh(method, stream), stream.X, stream.Y))
@@ -215,7 +215,7 @@ def saving_changes_nothing(method: Method[Any], stream: Stream) -> None:
         try:
             save((method, state), path)
         except InputError as reason:
-            registered = type(method) in [info.method for info in list_methods().values()]
+            registered = type(method) in method_classes().values()
             stored = all(not callable(getattr(method, f.name)) for f in fields(cast(Any, method)))
             assert not (registered and stored), f"it cannot be saved: {reason}"
             return  # a method that is not in the registry, or a setting that is a function

@@ -1,6 +1,7 @@
 """The linear methods, one file each: settings plus a memory. They differ only in what they remember of the past."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from remanence.methods.apa import APA
@@ -59,6 +60,8 @@ TRANSFORMERS = {  # what learns rows without targets; loads scikit-learn
     "StreamingSVD": "remanence.estimators.decomposition.streaming_svd",
     "PETRELS": "remanence.estimators.decomposition.petrels",
     "GROUSE": "remanence.estimators.decomposition.grouse",
+    "PeriodicFeatures": "remanence.estimators.decomposition.periodic_features",
+    "ConvFeatures": "remanence.estimators.images.conv_features",
 }
 
 
@@ -79,6 +82,8 @@ def method_classes() -> dict[str, type[Method[Any]]]:
 def list_methods() -> dict[str, MethodInfo]:
     """Every method: its class, a one-line summary, and its cost and memory per sample.
 
+    What learns networks is named like "deep.GEM", and listed where torch is installed.
+
     Returns
     -------
     dict of str to MethodInfo
@@ -90,4 +95,8 @@ def list_methods() -> dict[str, MethodInfo]:
     'd² + dc'
     """
     found = {name: getattr(import_module(module), name) for name, module in (MODULES | TRANSFORMERS).items()}
-    return {name: MethodInfo(m, m.summary, m.cost, m.memory) for name, m in found.items()}
+    listed = {name: MethodInfo(m, m.summary, m.cost, m.memory) for name, m in found.items()}
+    if find_spec("torch") is None:
+        return listed
+    deep, words = import_module("remanence.deep"), import_module("remanence.deep.summaries").SUMMARIES
+    return listed | {f"deep.{name}": MethodInfo(getattr(deep, name), *said) for name, said in words.items()}

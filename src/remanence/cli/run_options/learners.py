@@ -42,8 +42,9 @@ def _method(label: str, name: str, note: str = "", **settings: Any) -> Choice:
         from inspect import signature
 
         import remanence as rm
+        from remanence.methods import method_classes
 
-        method = rm.list_methods()[name].method
+        method = method_classes()[name]
         of_method = signature(method).parameters.keys()
         inner = {key: value for key, value in chosen.items() if key in of_method}
         outer = {key: value for key, value in chosen.items() if key not in of_method}
@@ -148,15 +149,15 @@ def registered() -> dict[str, Choice]:
     """Linear methods of `rm.list_methods()` that are not in the list above and have a default for every setting."""
     from inspect import signature
 
-    from remanence.methods import list_methods
+    from remanence.methods import method_classes
 
     listed = {choice.method for choice in LEARNERS.values()}
     return {
         name.lower(): _method(name, name)
-        for name, info in list_methods().items()
+        for name, method in method_classes().items()
         if name not in listed
-        and info.method.linear
-        and all(p.default is not p.empty for p in signature(info.method).parameters.values())
+        and method.linear
+        and all(p.default is not p.empty for p in signature(method).parameters.values())
     }
 
 

@@ -77,9 +77,9 @@ def _kinds(choice: Choice) -> list[Any]:
     """The classes whose parameters are settings of the learner."""
     if choice.method:
         from remanence.estimators import ContinualClassifier
-        from remanence.methods import list_methods
+        from remanence.methods import method_classes
 
-        return [list_methods()[choice.method].method, ContinualClassifier]
+        return [method_classes()[choice.method], ContinualClassifier]
     learner = choice.build(0, choice.settings)
     inner = getattr(learner, "estimator", None)  # of joint training: what is retrained, after its scaler if any
     return [type(learner) if inner is None else type(getattr(inner, "steps", [(None, inner)])[-1][1])]

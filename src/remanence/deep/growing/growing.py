@@ -86,6 +86,8 @@ class Growing(nn.Module):
     (1, True)
     """
 
+    linear = False  # (no linear model of rows: `rm.list_methods` says that of everything)
+
     def __init__(
         self,
         inputs: int,

@@ -52,6 +52,7 @@ class Guard(ABC):
     {'linear': 0.0}
     """
 
+    linear = False  # (no linear model of rows: `rm.list_methods` says that of everything)
     takes_targets = False  # whether `absorb` needs batches of (inputs, targets)
 
     def __init__(self, model: nn.Module) -> None:

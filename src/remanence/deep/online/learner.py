@@ -28,6 +28,7 @@ M = TypeVar("M")
 class OnlineLearner(ABC, Generic[M]):
     """Updates a network's weights, in place, one batch at a time."""
 
+    linear = False  # (no linear model of rows: `rm.list_methods` says that of everything)
     memory: M
 
     def __init__(self, model: torch.nn.Module, layers: Iterable[str] | None = None) -> None:

@@ -22,6 +22,8 @@ from remanence.validation import check_count, check_number
 class PeriodicFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[misc]
     """The columns of X times sines and cosines of its column of time: weights that repeat with a known period.
 
+    Passed to an estimator unfitted, they are fitted to its first rows, and are part of its file.
+
     Parameters
     ----------
     period : float, default=1.0
@@ -36,7 +38,7 @@ class PeriodicFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: igno
     >>> import numpy as np, remanence as rm
     >>> t = np.arange(200.0)[:, None]
     >>> y = np.where(t[:, 0] % 20 < 10, 1.0, -1.0)
-    >>> model = rm.ContinualRegressor(rm.RLS(1e-9), features=rm.PeriodicFeatures(20, harmonics=10).fit(t))
+    >>> model = rm.ContinualRegressor(rm.RLS(1e-9), features=rm.PeriodicFeatures(20, harmonics=10))
     >>> model = model.partial_fit(t[:100], y[:100])
     >>> bool(np.abs(model.predict(t[100:]) - y[100:]).max() < 1e-4)
     True
@@ -46,6 +48,12 @@ class PeriodicFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: igno
     De Silva et al. (2023), "Prospective learning: principled extrapolation to the future", CoLLAs.
     """
 
+    summary = "columns times the waves of a known period: linear models whose weights repeat"
+    cost = "d (1 + 2h), h harmonics"
+    memory = "0"
+    linear = False
+    task_per_update = False
+
     def __init__(self, period: float = 1.0, harmonics: int = 1, column: int = 0) -> None:
         self.period = period
         self.harmonics = harmonics
@@ -53,12 +61,11 @@ class PeriodicFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: igno
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Set the number of columns; nothing is learned."""
-        check_number(self.period, "period", hint="the time after which the model repeats")
-        check_count(self.harmonics, "harmonics")
+        self.check_settings()
         check_container(X)
         draft = self._blank()
         width = as_input_error(validate_data, draft, X, dtype=(np.float64, np.float32)).shape[1]
-        if check_count(self.column, "column", low=0) >= width:
+        if self.column >= width:
             raise InputError(f"expected column below the {width} columns of X, got {self.column}")
         return self._hand_over(draft)
 
@@ -73,8 +80,27 @@ class PeriodicFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: igno
         rows = np.concatenate([np.ones((len(X), 1)), np.delete(X, self.column, axis=1)], axis=1)
         return np.asarray((rows[:, :, None] * waves[:, None]).reshape(len(X), -1).astype(X.dtype))
 
+    @property
+    def width(self) -> int:
+        """The number of features; it needs the number of columns."""
+        check_is_fitted(self, "n_features_in_")
+        return int(self.n_features_in_) * (1 + 2 * int(self.harmonics))
+
+    def check_settings(self) -> None:
+        """Raise InputError where a setting cannot be used."""
+        check_number(self.period, "period", hint="the time after which the model repeats")
+        check_count(self.harmonics, "harmonics")
+        check_count(self.column, "column", low=0)
+
+    def to_be_fitted(self) -> bool:
+        """Whether an estimator is to fit these features to its first rows."""
+        return "n_features_in_" not in vars(self)
+
+    def fingerprint(self) -> str:
+        """A text that identifies these features: their settings, as nothing is learned."""
+        self.check_settings()
+        return f"periodic:{float(self.period)!r}:{int(self.harmonics)}:{int(self.column)}"
+
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """The names periodic0, periodic1, …"""
-        check_is_fitted(self, "n_features_in_")
-        width = self.n_features_in_ * (1 + 2 * self.harmonics)
-        return np.array([f"periodic{i}" for i in range(width)], dtype=object)
+        return np.array([f"periodic{i}" for i in range(self.width)], dtype=object)

@@ -75,6 +75,12 @@ class ConvFeatures(TransformerMixin, OneValue, BaseEstimator):  # type: ignore[m
     Coates and Ng (2011), "The importance of encoding versus training with sparse coding and vector quantization", ICML.
     """
 
+    summary = "random whitened patches of the first images as filters, their responses pooled"
+    cost = "2fq per pixel, f filters of q pixels"
+    memory = "fq"
+    linear = False
+    task_per_update = False
+
     def __init__(
         self,
         filters: int = 100,

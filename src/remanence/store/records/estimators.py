@@ -12,6 +12,7 @@ ESTIMATORS = "remanence.estimators"
 STORED = (
     f"{ESTIMATORS}.random_features",
     f"{ESTIMATORS}.images.conv_features",
+    f"{ESTIMATORS}.decomposition.periodic_features",
     "remanence.tables.encoding.table_features",
 )  # where features are that files hold
 
@@ -87,11 +88,11 @@ def _continual_check(parts: PartValues, lengths: Lengths) -> str:
     if (features is not None and not _outside(features)) != ("features_" in parts):
         return "expected the features as they were when it learned"
     drawn = parts.get("features_")
+    if drawn is not None and vars(drawn).get("n_features_in_") != parts["n_features_in_"]:
+        return f"expected features of {parts['n_features_in_']} columns"
     width = parts["n_features_in_"] if features is None else None if drawn is None else drawn.width
     if width is not None and lengths["d"] != width + ones:
         return f"expected weights of {width} features, got {lengths['d'] - ones}"
-    if drawn is not None and vars(drawn).get("n_features_in_") != parts["n_features_in_"]:
-        return f"expected features of {parts['n_features_in_']} columns"
     if ones and lengths["d"] != lengths["p"] + 1:
         return f"expected an offset of {lengths['d'] - 1} features, got {lengths['p']}"
     if parts.get("_flat") and lengths["c"] != 1:
@@ -146,6 +147,11 @@ def _conv_check(parts: PartValues, lengths: Lengths) -> str:
     if lengths["f"] != parts["filters"] or colours != int(colours) or not parts["floor_"] > 0:
         return f"expected {parts['filters']} filters of patches of {parts['size']} pixels, and a floor above 0"
     return ""
+
+
+def _periodic_check(parts: PartValues, lengths: Lengths) -> str:
+    width = parts.get("n_features_in_", np.inf)
+    return "" if parts["column"] < width else f"expected a column below {width}, got {parts['column']}"
 
 
 def _svd_check(parts: PartValues, lengths: Lengths) -> str:
@@ -246,7 +252,7 @@ def _joint_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
 NAMES = {"feature_names_in_": "names n"}
 CONTINUAL = {"state_": "state d c", "method_": "method", "n_seen_": "count", "n_features_in_": "count 1"}
 BESIDES = NAMES | {
-    "features_": "RandomFeatures|TableFeatures|ConvFeatures",
+    "features_": "RandomFeatures|TableFeatures|ConvFeatures|PeriodicFeatures",
     "features_fingerprint_": "str",
     "offset_": "p squarable",
 }
@@ -359,6 +365,14 @@ ESTIMATOR_RECORDS = {
         },
         optional=NAMES,
         check=_conv_check,
+    ),
+    "PeriodicFeatures": Record(
+        f"{ESTIMATORS}.decomposition.periodic_features",
+        {"period": "number", "harmonics": "count 1", "column": "count"},
+        to_parts=_to_parts,
+        from_parts=_svd_from_parts,
+        optional=NAMES | {"n_features_in_": "count 1"},
+        check=_periodic_check,
     ),
     "StreamingSVD": Record(
         f"{ESTIMATORS}.decomposition.streaming_svd",
