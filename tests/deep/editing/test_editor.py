@@ -374,7 +374,15 @@ def test_blocks_refuse_what_they_could_not_take_back():
         assert "lost" not in editors[0].edits()
         editors[0].edit(rng.standard_normal((1, 8)), np.ones((1, 4)), f"{len(editors[0].edits())}")
     present = weights(nets[0])
-    for call in (lambda: editors[0].merge(editors[1]), lambda: editors[0].absorb([tensor(first.T)])):
+    saved = editors[0].state_dict()
+    with editors[0].without_edits(), pytest.raises(rm.InputError, match="after the block without edits"):
+        editors[0].state_dict()  # of which no weights are
+    for call in (
+        lambda: editors[0].merge(editors[1]),
+        lambda: editors[0].absorb([tensor(first.T)]),
+        lambda: editors[0].state_dict(),
+        lambda: editors[0].load_state_dict(saved),
+    ):
         with pytest.raises(rm.InputError, match="within one"), editors[0].together():
             for name in list(editors[0].edits()):
                 editors[0].undo(name)

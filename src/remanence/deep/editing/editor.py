@@ -526,6 +526,8 @@ class Editor:
 
     def state_dict(self) -> dict[str, Any]:
         """Absorbed keys, edits and the weights they began from, as tensors and numbers."""
+        self._check_alone("saving")
+        self._check_untouched()
         return {
             "start": torch.from_numpy(self._start.copy()),
             "preserved": keys_to_parts(self._kept),
@@ -536,6 +538,7 @@ class Editor:
         """Go on from `state_dict`; refused where the layer's weights are not those that were saved with it."""
         if not isinstance(state, Mapping):
             raise InputError(f"expected the state_dict of an Editor, got {type(state).__name__}")
+        self._check_alone("loading")
         d, c = self._start.shape
         fresh = Editor(self.model, self.layer.name, **{k: v for k, v in self.settings.items() if k != "layer"})
         fresh._start = SavedParts(dict(state)).array("start", d, c)
