@@ -75,7 +75,7 @@ def _dense(torch: Any, net: Any, X: Any) -> Callable[[], None]:
 
 def _products(torch: Any, net: Any, directions: int, steps: int) -> Callable[[], None]:
     """The two thin products of each weight matrix and nothing else: what projecting a step costs at least."""
-    from remanence.deep.guards.projection.thin_products import subtract_product, times
+    from remanence.deep.nn.thin_products import subtract_product, times
 
     weights = [p.detach().clone() for p in net.parameters() if p.dim() == 2]
     bases = [torch.linalg.qr(torch.randn(W.shape[1], min(directions, W.shape[1])))[0].contiguous() for W in weights]
@@ -90,7 +90,7 @@ def _products(torch: Any, net: Any, directions: int, steps: int) -> Callable[[],
 
 def _square(torch: Any, size: int = 1024) -> Callable[[], Any]:
     """A product of two square matrices, the fastest kind: nothing here multiplies at a higher speed."""
-    from remanence.deep.guards.projection.thin_products import times
+    from remanence.deep.nn.thin_products import times
 
     A, B = torch.randn(2, size, size)
     return lambda: times(A, B)

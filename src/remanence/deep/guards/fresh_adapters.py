@@ -16,7 +16,7 @@ from torch import Tensor
 from remanence.deep.guards.input_recorder import InputRecorder
 from remanence.deep.guards.parameter_roles import ParameterRoles
 from remanence.deep.guards.projection.protected_directions import ProtectedDirections
-from remanence.deep.nn.lowrank_root import with_targets
+from remanence.deep.nn.lowrank.lowrank_root import with_targets
 from remanence.errors import InputError
 
 Directions = dict[str, ProtectedDirections]

@@ -21,7 +21,7 @@ from remanence.deep.guards.projection.protected_directions import (
     protect_directions,
     rounding_share,
 )
-from remanence.deep.nn.lowrank_root import LayerRoot
+from remanence.deep.nn.lowrank.lowrank_root import LayerRoot
 from remanence.memory.subspace import Subspace
 
 

@@ -12,7 +12,7 @@ from remanence.deep.guards.input_recorder import InputRecorder
 from remanence.deep.guards.parameter_roles import ParameterRoles, copy_to_cpu
 from remanence.deep.guards.projection.protected_directions import ProtectedDirections
 from remanence.deep.nn.adapters import scale_moved
-from remanence.deep.nn.lowrank_root import LayerRoot, LowRankRoot, dropped_energy, root_from_arrays
+from remanence.deep.nn.lowrank.lowrank_root import LayerRoot, LowRankRoot, dropped_energy, root_from_arrays
 from remanence.errors import InputError
 
 

@@ -23,9 +23,9 @@ from remanence.deep.guards.parameter_roles import ParameterRoles
 from remanence.deep.guards.projection.buffers import record_buffer_reads
 from remanence.deep.nn.distributed import all_gather, any_process
 from remanence.deep.nn.eval_mode import eval_mode
-from remanence.deep.nn.input_sketch import InputSketch
 from remanence.deep.nn.layers import RecordedModule, WeightMatrix
-from remanence.deep.nn.lowrank_root import LayerRoot, LowRankRoot, dropped_energy, empty_root, root_from_arrays
+from remanence.deep.nn.lowrank.input_sketch import InputSketch
+from remanence.deep.nn.lowrank.lowrank_root import LayerRoot, LowRankRoot, dropped_energy, empty_root, root_from_arrays
 from remanence.errors import InputError
 
 FOLD_AT_ONCE = 4096  # rows: a convolution has thousands per image

@@ -53,7 +53,7 @@ from remanence.deep.nn.adapters import KeptMagnitude
 from remanence.deep.nn.distributed import all_or_none, broadcast_buffers
 from remanence.deep.nn.eval_mode import frozen_batch_norms
 from remanence.deep.nn.heads import add_outputs
-from remanence.deep.nn.lowrank_root import LayerRoot, LowRankRoot
+from remanence.deep.nn.lowrank.lowrank_root import LayerRoot, LowRankRoot
 from remanence.errors import InputError
 from remanence.validation import check_count, check_number
 

@@ -17,7 +17,7 @@ from torch import nn
 
 from remanence.deep.guards.layer_guard import ByLayer, LayerGuard
 from remanence.deep.guards.projection.protected_directions import ProtectedDirections, protect_directions
-from remanence.deep.nn.lowrank_root import LayerRoot
+from remanence.deep.nn.lowrank.lowrank_root import LayerRoot
 
 
 class OWM(LayerGuard):

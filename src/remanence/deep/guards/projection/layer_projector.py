@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from remanence.deep.guards.projection.protected_directions import ProtectedDirections
-from remanence.deep.guards.projection.thin_products import subtract_product, times
 from remanence.deep.nn.layers import WeightMatrix
+from remanence.deep.nn.thin_products import subtract_product, times
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-from remanence.deep.guards.projection import thin_products  # noqa: E402
+from remanence.deep.nn import thin_products  # noqa: E402
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

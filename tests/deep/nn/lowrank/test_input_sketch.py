@@ -6,7 +6,7 @@ import pytest
 import remanence as rm
 
 torch = pytest.importorskip("torch")
-from remanence.deep.nn.input_sketch import InputSketch  # noqa: E402
+from remanence.deep.nn.lowrank.input_sketch import InputSketch  # noqa: E402
 
 nn, optim = torch.nn, torch.optim
 

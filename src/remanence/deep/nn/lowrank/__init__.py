@@ -1,0 +1,1 @@
+"""The inputs of a wide layer in bounded memory."""
