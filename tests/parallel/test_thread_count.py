@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 import remanence as rm
 from remanence.parallel import cores, thread_count
-from remanence.parallel.blas_threads import one_thread
+from remanence.parallel.blas_threads import _libraries, one_thread, set_number
 
 
 @pytest.fixture(autouse=True)
@@ -128,3 +128,28 @@ def test_quotas_of_control_groups(case, tmp_path, monkeypatch):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     assert cores.quota.__wrapped__() == wanted
+
+
+def test_blas_is_held_to_one_thread_whichever_python_thread_asks_for_it():
+    """threadpoolctl lets one Python thread alone set the number, by default."""
+
+    def numbers():
+        return [library.get_num_threads() for library in _libraries()]
+
+    def inside():
+        with one_thread:
+            found.append(numbers())
+
+    before, found = numbers(), []
+    try:
+        for library in _libraries():
+            set_number(library, 2)
+        inside()
+        for _ in range(2):
+            other = Thread(target=inside)
+            other.start()
+            other.join()
+        assert found == 3 * [[1] * len(before)] and numbers() == [2] * len(before)
+    finally:
+        for library, count in zip(_libraries(), before, strict=True):
+            set_number(library, count)

@@ -23,6 +23,7 @@ from remanence.errors import InputError, NumericalError
 from remanence.kernels.folding import chunk, fold
 from remanence.memory.lost import ROUNDING, after_removal
 from remanence.memory.lost import merged as lost_by_both
+from remanence.parallel.blas_threads import one_thread
 from remanence.validation import check_count
 
 
@@ -101,7 +102,8 @@ class Root:
 
     def solve(self) -> Array:
         """The weights W (d, c) of least squares over all rows; the factor must be invertible."""
-        W, info = triangular_solver(self.dtype.char)(self.factor, self.target)  # (R3)
+        with one_thread:  # (with several BLAS threads the weights have other bits)
+            W, info = triangular_solver(self.dtype.char)(self.factor, self.target)  # (R3)
         check_solution(W, info)
         return np.ascontiguousarray(W)
 

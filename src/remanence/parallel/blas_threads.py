@@ -22,6 +22,14 @@ def _libraries() -> list[Any]:
     return [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
 
 
+def set_number(library: Any, count: int) -> None:
+    """Set the number of threads of a library, from any Python thread.
+
+    `set_num_threads` of newer versions of threadpoolctl does nothing in all threads but the first that has called it.
+    """
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(count)
+
+
 class _OneThread:
     """A context in which BLAS uses one thread; cheap to enter, safe to nest and to enter from many threads."""
 
@@ -38,7 +46,7 @@ class _OneThread:
                 self.left_by_fork = None
                 for library, count in zip(_libraries(), self.before, strict=True):
                     if count != 1:
-                        library.set_num_threads(1)
+                        set_number(library, 1)
             self.inside += 1
 
     def __exit__(self, *_: object) -> None:
@@ -47,7 +55,7 @@ class _OneThread:
             if not self.inside:
                 for library, count in zip(_libraries(), self.before, strict=True):
                     if count != 1:
-                        library.set_num_threads(count)
+                        set_number(library, count)
 
     def allowed(self) -> int:
         """The number of threads that BLAS is limited to outside of this context, by its user or by threadpoolctl."""
