@@ -140,6 +140,22 @@ def test_hard_preservation_holds_in_both_precisions():
         assert (net(old) - before).abs().max() < allowed
 
 
+@pytest.mark.parametrize(("dtype", "allowed"), [(torch.float64, 1e-9), (torch.float32, 1e-4), (torch.bfloat16, 0.03)])
+@pytest.mark.parametrize("rank", [None, 14])
+def test_rounding_of_keys_takes_no_room_from_hard_preservation(dtype, allowed, rank):
+    """Many keys of few directions, which rounding spreads a little over all others."""
+    rng = np.random.default_rng(1)
+    net = layer(30, 5, dtype=dtype)
+    old = tensor(rng.standard_normal((200, 12)) @ rng.standard_normal((12, 30))).to(dtype)
+    editor = rm.deep.Editor(net, "0", "hard", rank=rank)
+    editor.absorb([old])
+    K, V = (tensor(rng.standard_normal((3, n))).to(dtype) for n in (30, 5))
+    before = net(old).detach().double()
+    editor.edit(K, V, "a", np.inf)
+    assert float((net(K).detach() - V).abs().max()) < allowed
+    assert float((net(old).detach().double() - before).norm() / before.norm()) < allowed
+
+
 @pytest.mark.parametrize("weight", [1.0, np.inf])
 @pytest.mark.parametrize("gap", [0.0, 1e-13, 1e-9])
 def test_hard_preservation_without_room_moves_nothing(weight, gap):

@@ -30,7 +30,8 @@ from remanence.validation import check_count, check_number, check_numbers
 
 LEAST_RIDGE = 1e-6  # of the mean square of a preserved key, where no ridge is given
 SOLVED = 1e-8  # how far weights may be apart, relative to the largest, that were computed on other machines
-HARD = 1e-9  # by how much, relative to them, edits may move answers that are preserved exactly
+HARD = {torch.float64: 1e-9, torch.float32: 1e-4}  # how far edits may move answers preserved exactly, relative to them
+HARD_HALF = 0.03  # the same in half precision, of about as many digits as an answer has there
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,8 @@ class Editor:
     ridge : float, optional
         The weight μ of the squared change of the weights. By default a millionth of the weight of preserved answers.
     energy : float
-        The share of the absorbed keys' energy that "hard" preserves; 1 is all of it.
+        The share of the absorbed keys' energy that "hard" preserves; 1 is all of it, but for what rounding in the
+        layer's precision adds to the keys.
     rank : int, optional
         Keep only so many leading directions of the absorbed keys, for wide layers; by default all.
     max_bytes : int, optional
@@ -427,7 +429,8 @@ class Editor:
             return
         D = self._change(edits)
         W = self._start + D
-        if self.preserve == "hard" and self.energy == 1 and not (moved := self._moved(D)) <= HARD:
+        allowed = HARD.get(self.layer.parameter.dtype, HARD_HALF)
+        if self.preserve == "hard" and self.energy == 1 and not (moved := self._moved(D)) <= allowed:
             raise InputError(
                 f"these edits ask for a change along keys that are preserved exactly: it would move the answers to "
                 f'them by {moved:.1g} of their size; use a wider layer, an energy below 1, or preserve="soft"'
@@ -462,7 +465,7 @@ class Editor:
             size = self._kept.energy / max(self._kept.rows, 1) / len(self._start)
             ridge = LEAST_RIDGE * (size * (strength if self.preserve == "soft" else 1.0) or 1.0)
         if self.preserve == "hard":
-            return self._kept.hard(self.energy, ridge)
+            return self._kept.hard(self.energy, ridge, torch.finfo(self.layer.parameter.dtype).eps)
         return self._kept.soft(strength, ridge)
 
     def _check_names(self, given: Any, what: str) -> None:

@@ -168,10 +168,14 @@ class PreservedKeys:
             raise _undetermined()
         return TriangularCoordinates(factor)
 
-    def hard(self, energy: float, ridge: float) -> KeyCoordinates:
-        """Coordinates (K2): directions that hold this share of the energy, all that rounding can see at 1."""
+    def hard(self, energy: float, ridge: float, eps: float) -> KeyCoordinates:
+        """Coordinates (K2): directions that hold this share of the energy, at 1 all but the rounding of the keys.
+
+        `eps` is that of the layer, in whose precision the keys were computed: they span every direction a little.
+        """
         V, s = self.directions()
-        if isinstance(self.moment, Spectrum) and self.moment.dropped > (1 - energy + UNSEEN) * self.energy:
+        noise = 4 * eps * np.sqrt(self.energy)
+        if isinstance(self.moment, Spectrum) and self.moment.dropped > (1 - energy + UNSEEN) * self.energy + noise**2:
             raise InputError(
                 f"expected a memory that holds all that may not change ({energy:.1%} of the energy of the absorbed "
                 f"keys), got {self.kept_energy():.1%} in {len(s)} directions; use a larger rank, or a smaller energy"
@@ -179,7 +183,7 @@ class PreservedKeys:
         if not s.any():
             kept = 0
         elif energy >= 1:
-            kept = int(np.sum(s > len(V) * np.finfo(float).eps * s[0]))
+            kept = int(np.sum(s > max(len(V) * np.finfo(float).eps * s[0], noise)))
         else:
             kept = int(np.searchsorted(np.cumsum(s**2), energy * self.energy)) + 1
         return ProjectedCoordinates(V[:, :kept], 1 / np.sqrt(ridge))
