@@ -35,7 +35,7 @@ DAMAGES = {
     "unscented_is_the_kalman_filter_on_linear_functions": given(bend=1e-6),
     "switching_models_are_found": lambda data: data | {"Y": data["Y"] + 1e-6 * np.sign(data["X"][:, :1])},
     "switching_samples_are_told_apart": lambda data: data | {"method": rm.Switching(modes=1)},
-    "streaming_svd_is_the_svd_of_all_rows": lambda data: data | {"method": rm.StreamingSVD(rank=1)},
+    "streaming_svd_is_the_svd_of_all_rows": given(method=rm.StreamingSVD(99, forget=1 - 1e-6)),
     "petrels_solves_least_squares_per_column": lambda data: data | {"method": rm.PETRELS(2, 0.95, 0.1 + 1e-6)},
     "grouse_moves_along_a_geodesic": lambda data: data | {"method": rm.GROUSE(2, 0.7 + 1e-6)},
     "dictionary_of_tasks_is_ridge_regression": given(method=rm.TaskDictionary(3, 0.05, 0.1 + 1e-6)),
@@ -47,7 +47,9 @@ DAMAGES = {
     "periodic_features_are_a_model_for_every_phase": lambda data: (
         data | {"method": rm.PeriodicFeatures(data["period"] + 1e-6, (data["period"] - 1) // 2)}
     ),
-    "merged_svds_are_the_svd_of_all_rows": lambda data: data | {"method": rm.StreamingSVD(rank=1)},
+    "merged_svds_are_the_svd_of_all_rows": lambda data: (
+        data | {"method": rm.StreamingSVD(rank=max(1, data["X"].shape[1] - 1))}
+    ),
 }
 
 

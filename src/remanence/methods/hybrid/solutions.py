@@ -18,7 +18,7 @@ DIGITS = 1e-11  # singular values of A below this share of the largest are round
 
 def solution(root: Root) -> tuple[Array, float]:
     """c (P1), and the singular value (P2)."""
-    A, b, lengths = _columns(root)
+    A, b, lengths = unit_columns(root)
     c = np.linalg.lstsq(A, b, rcond=DIGITS)[0]
     square = min(1.0, float(np.square(b - A @ c).sum()))
     return np.asarray(c * lengths[-1] / lengths[:-1]), float(np.sqrt(square / (1 + np.sqrt(1 - square))))
@@ -30,14 +30,14 @@ def directions(linear: Root, degree: int) -> tuple[Array, Array]:
     Returns (d, r), of which random combinations are distributed as the samples are, and the projector (d, d) onto the
     models θ that are combinations of samples, with columns of length 1.
     """
-    A, _, lengths = _columns(linear)
+    A, _, lengths = unit_columns(linear)
     _, s, V = np.linalg.svd(A[:-1])
     kept = s > DIGITS ** (1 / degree) * max(float(s[0]), 1e-300)
     V, lengths = V[kept], lengths[:-1]
     return (V.T * s[kept]) * (lengths / lengths.max())[:, None], (V.T @ V) * lengths / lengths[:, None]
 
 
-def _columns(root: Root) -> tuple[Array, Array, Array]:
+def unit_columns(root: Root) -> tuple[Array, Array, Array]:
     """A (m + 1, m) and b (m + 1,) at length 1, and all lengths; columns of zeros stay."""
     m = len(root.factor)
     whole = np.zeros((m + 1, m + 1))

@@ -2,7 +2,8 @@
 
     Π (y − xᵀθᵢ) = 0   for every sample, whichever model it is from                                      (S1)
     yⁿ ≈ Σ cₘ m(x, y):  least squares over the monomials of degree n, folded into a root                 (S2)
-    n = the smallest degree that fits; its coefficients give the models back (monomials.py)              (S3)
+    n = the smallest degree that fits; its coefficients give the models back (monomials.py), which are then
+        moved to those whose product fits best (products.py)                                             (S3)
     the model in force is the one that fits the latest sample best                                       (S4)
     with samples at hand: least squares over those that a model fits best, until none changes sides      (S5)
 
@@ -21,9 +22,12 @@ from remanence.arrays import Array, read_only
 from remanence.errors import InputError
 from remanence.memory.root import Root, empty, take_outputs
 from remanence.methods.hybrid.monomials import exponents, factors, monomials
+from remanence.methods.hybrid.products import nearest_product
 from remanence.methods.hybrid.solutions import directions, solution
 from remanence.methods.protocol import Method
 from remanence.validation import check_block, check_count, check_memory, check_number, check_result, check_start, quiet
+
+EXACT = 1e-9  # singular values below say that nothing is left to fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,11 +237,14 @@ class Switching(Method[SwitchingState]):
         """The models of what `start` does not explain (S3)."""
         own = state.roots[output * self.modes : (output + 1) * self.modes]
         solutions = map(solution, own)  # (each is computed when the ones before do not fit)
-        degree, coefficients = next(
-            (n, c) for n, (c, size) in enumerate(solutions, 1) if size <= self.tolerance or n == self.modes
+        degree, coefficients, size = next(
+            (n, c, size) for n, (c, size) in enumerate(solutions, 1) if size <= self.tolerance or n == self.modes
         )
         found = factors(coefficients, *directions(own[0], degree), degree)
         check_result(found)
+        if degree > 1 and len(found) == degree and size > EXACT:
+            found = nearest_product(own[degree - 1], own[0], found)
+            check_result(found)
         return found
 
     def _check_output(self, state: SwitchingState, output: int) -> None:
