@@ -90,6 +90,25 @@ def test_alphaedit_is_hard_with_ridge_one(problem):
     assert editor.report().preserved_moved < 1e-12
 
 
+def test_alphaedit_in_sequence_spares_strong_keys_alone(problem):
+    """The published recursion: each batch is added to the weights of then, with the keys of the batches before it."""
+    net, K0, K, V, W0, C, T = problem
+    values, vectors = mpmath.eigsy(C)
+    strong = sorted(range(9), key=lambda i: -values[i])[:4]
+    P = mpmath.eye(9) - sum((vectors[:, i] * vectors[:, i].T for i in strong), mpmath.zeros(9))
+    D, earlier = mpmath.zeros(9, 4), mpmath.zeros(9)
+    for rows in (slice(0, 2), slice(2, 3)):
+        k = precise(K[rows])
+        earlier += k.T * k
+        D += mpmath.inverse(P * earlier + mpmath.eye(9)) * P * k.T * (precise(plain(T)[rows]) - k * D)
+    total = [float(sum(values[i] for i in strong[:r]) / sum(values)) for r in (3, 4)]
+    editor = rm.deep.Editor(net, "0", "hard", ridge=1.0, energy=sum(total) / 2)  # above that of three directions
+    editor.absorb([tensor(K0)])
+    editor.edit(K[:2], V[:2], "first")
+    editor.edit(K[2:], V[2:], "second")
+    close(net, W0, D)
+
+
 def check_undone_edits(n, d, preserve, weight, dtype, allowed):
     """Half of n edits undone at random, against an editor that never made them; then all of them."""
     rng = np.random.default_rng(5)
