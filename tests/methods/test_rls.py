@@ -1,5 +1,7 @@
 """RLS against the least-squares problem that defines it, solved at once from all rows in extended precision."""
 
+import copy
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -471,3 +473,24 @@ def test_a_zero_row_must_have_a_zero_target_to_be_met_exactly():
     m.update(m.init(3, 1), np.zeros((1, 3)), np.zeros((1, 1)))
     with pytest.raises(rm.InputError):
         m.update(m.init(3, 1), np.zeros((1, 3)), np.ones((1, 1)))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 300])
+@pytest.mark.parametrize("by_class", [False, True])
+def test_donating_to_merge_changes_no_number(rows, by_class):
+    rng, rls = np.random.default_rng(0), rm.RLS(0.1)
+
+    def learned(seed):
+        X, y = np.random.default_rng(seed).standard_normal((rows, 6)), rng.integers(0, 2, rows)
+        state = rls.init(6, 2)
+        return rls.update(rls.by_class(state) if by_class else state, X, np.eye(2)[y])
+
+    a, b = learned(1), learned(2)
+    W, twice = rls.weights(rls.merge(a, b)), rls.weights(rls.merge(a, a))
+    kept = rls.update(a, np.ones((1, 6)), np.eye(2)[:1]) if rows == 1 else None  # shares the arrays of a
+    before = None if kept is None else rls.weights(kept).copy()
+    assert (rls.weights(rls.merge(copy.deepcopy(a), copy.deepcopy(b), donate=True)) == W).all()
+    one = copy.deepcopy(a)
+    assert (rls.weights(rls.merge(one, one, donate=True)) == twice).all()
+    assert (rls.weights(rls.merge(a, b, donate=True)) == W).all()
+    assert kept is None or (rls.weights(kept) == before).all()

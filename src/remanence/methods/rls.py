@@ -335,7 +335,7 @@ class RLS(SoftMethod[Learned]):
     def merge(self, a: Learned, b: Learned, donate: bool = False) -> RLSState | ByClassState:
         """The state that saw the rows of both; the prior counts once.
 
-        `donate=True` gives the memory of both away: they must not be used afterwards.
+        `donate=True` permits to reuse the arrays of both, as in `update`: neither may be used afterwards.
         """
         if isinstance(a, ByClassState) and isinstance(b, ByClassState) and a.start.shape == b.start.shape:
             both = a.merged(b, lambda mine, other: cast(RLSState, self.merge(mine, other, donate)))
@@ -346,13 +346,15 @@ class RLS(SoftMethod[Learned]):
         if not np.array_equal(a.start, b.start):
             raise InputError("expected two states with the same start, got different ones; begin both from one model")
         if donate:
-            data = a.own_rows(self._schedule, True).merged(b.own_rows(self._schedule, True), donate=True, scratch=True)
+            more = b.own_rows(self._schedule, b.sharing is not a.sharing)  # (a copy where both are one state)
+            data = a.own_rows(self._schedule, True).merged(more, donate=True, scratch=True)
         else:
             data = self.data(a).merged(self.data(b))
-        more = b if self.ridge in LOO and b.count > a.count else a
-        return more.with_data(self._schedule, data, a.count + b.count)
+        larger = b if self.ridge in LOO and b.count > a.count else a
+        return larger.with_data(self._schedule, data, a.count + b.count)
 
     def shifted(self, state: Learned, by: Array, donate: bool = False) -> RLSState | Several:
+        """The state whose features 1, 2, … were larger by `by` times feature 0; `donate` as in `merge`."""
         if isinstance(state, Several):
             return state.each(lambda own, member: replace(self, forget=own.forget).shifted(member, by, donate))  # type: ignore[arg-type,return-value]
         state = state.as_least_squares("shifted")
@@ -382,6 +384,7 @@ class RLS(SoftMethod[Learned]):
         return self._with_prior(state, state.ridge, scaled)
 
     def with_outputs(self, state: Learned, sources: Array, donate: bool = False) -> Learned:
+        """With output j taken from output sources[j], or new where that is -1; `donate` as in `merge`."""
         if donate and isinstance(state, RLSState):
             return state.with_outputs(self._schedule, sources, donate)
         return state.with_outputs(self._schedule, sources)

@@ -138,9 +138,10 @@ def _learned(model: Any, data: Any, labels: Any, client: Any, fresh: bool) -> An
         settings = _with_scale(settings, model.features_ if known else model.features, blocks, name)
     learn, merge, count = delayed(_learn, pure=True), delayed(_merge, pure=True), iter(range(1 << 62))
     learn_files = delayed(_learn_files, pure=True)
+    earliest = next((block for block in blocks if block.rows != 0), None)  # as far as is known
 
     def learn_chain(chain: Sequence[DataBlock]) -> Any:
-        credit = chain[0] is blocks[0]
+        credit = any(block is earliest for block in chain)
         if all(block.is_file for block in chain):  # one task: what is between two files need not be kept
             files, key = [block.X for block in chain], f"{name}-learn-{next(count)}{MARK}{chain[0].name}"
             return learn_files(settings, files, credit, dask_key_name=key)
@@ -204,7 +205,7 @@ def _learn(
             if not count_rows(rows):
                 continue
             if learner is None:
-                learner = blank(model, credit) if before is None else unpack(model, before, views=True)
+                learner = blank(model, credit) if before is None else unpack(model, before)
             with beside(before, model._blank(), rows, labels):
                 learner._learn_in_place(rows, labels)
             del rows, labels  # (while the next ones are read, these may be gone)
@@ -238,4 +239,4 @@ def _merge(model: Any, a: LearnedPart | None, b: LearnedPart | None) -> LearnedP
     if a is None or b is None:
         return b if a is None else a
     with naming(f"{b.first} differs from {a.first}"):
-        return pack(unpack(model, a, views=True)._merge(unpack(model, b, views=True), own=True), a.first)
+        return pack(unpack(model, a)._merge(unpack(model, b), own=True), a.first)

@@ -6,6 +6,7 @@ from pathlib import PurePath
 
 from remanence.errors import InputError, NumericalError
 from remanence.parallel import threads
+from remanence.parallel.blas_threads import one_thread
 from remanence.tables.pages.stripes import read_within
 
 SHARE = 16  # of a worker's memory, what a thread may hold of the undecoded pages of a file
@@ -13,7 +14,10 @@ SHARE = 16  # of a worker's memory, what a thread may hold of the undecoded page
 
 @contextmanager
 def as_task() -> Iterator[None]:
-    """Fold rows with this thread alone, as Dask runs a task per thread, and read files within the worker's memory."""
+    """Compute with this thread alone, as Dask runs a task per thread, and read files within the worker's memory.
+
+    That holds for products by BLAS too: with several threads they have other bits, and wait for each other's.
+    """
     try:
         from distributed import get_worker
 
@@ -21,7 +25,7 @@ def as_task() -> Iterator[None]:
         memory = (worker.memory_manager.memory_limit or float("inf")) / (SHARE * worker.state.nthreads)
     except (ImportError, ValueError):  # (Dask's own threads, in this process)
         memory = float("inf")
-    with threads(1), read_within(memory):
+    with threads(1), one_thread, read_within(memory):
         yield
 
 

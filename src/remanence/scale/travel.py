@@ -1,36 +1,37 @@
 """What partitions taught, in the form that waits in workers and travels between them.
 
-It is pickled: triangles are packed, half of a square, while settings and encoders stay behind. What is unpacked has
-roots of its own. So a task may overwrite them, and may run twice.
+Settings and encoders stay behind, and so does what can be computed again. Roots are triangles, half of a square; those
+of an estimator that is made of them are its own. So a task may overwrite them, and may run twice.
 """
 
-import pickle
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from remanence.arrays import Array
 from remanence.estimators import RandomFeatures
 from remanence.estimators.growing_features import GrowingFeatures
-from remanence.methods import RLS
+from remanence.evaluation.memory_size import memory_size
+from remanence.memory.pending_rows import PendingRows
+from remanence.memory.posterior import SharedFlag
+from remanence.methods.banks.by_class import ByClassState
+from remanence.methods.lowrank_rls import LowRankState
 from remanence.methods.rls_state import RLSState
 
 CREDIT = "_on_credit"
+COMPUTED = "_solved"  # readouts of the state
 
 
 @dataclass(frozen=True)
 class LearnedPart:
-    """The learned attributes of an estimator."""
+    """The learned attributes of an estimator, with triangles for roots; they are never written to."""
 
-    pickled: bytes
-    arrays: tuple[Array, ...]  # the bytes of its arrays
+    attributes: dict[str, Any]
     first: str = ""  # the name of its first partition, for messages
 
     def __sizeof__(self) -> int:
         """For Dask, which decides by it where a task runs and what is spilled to disk."""
-        return len(self.pickled) + sum(array.nbytes for array in self.arrays)
+        return object.__sizeof__(self) + memory_size(self.attributes)
 
 
 def blank(model: Any, credit: bool) -> Any:
@@ -43,28 +44,33 @@ def blank(model: Any, credit: bool) -> Any:
 
 def pack(model: Any, first: str = "") -> LearnedPart:
     """What the model has learned; a frozen encoder stays with the settings, which reach every worker once."""
-    left = {*model.get_params(deep=False), CREDIT}
+    left = {*model.get_params(deep=False), CREDIT, COMPUTED}
     attributes = {name: value for name, value in model.__dict__.items() if name not in left}
     if not isinstance(model.features, (RandomFeatures, GrowingFeatures)):
         attributes.pop("features_", None)
-    buffers = list[pickle.PickleBuffer]()
-    pickled = pickle.dumps(attributes, protocol=5, buffer_callback=buffers.append)
-    return LearnedPart(pickled, tuple(np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers), first)
+    attributes["state_"] = _with_roots(attributes["state_"], lambda root: root.__reduce__())
+    return LearnedPart(attributes, first)
 
 
-def unpack(model: Any, learned: LearnedPart, views: bool = False) -> Any:
-    """A new estimator with the settings of `model` that has learned this.
-
-    With `views`, arrays beside the roots of RLS may be those of `learned`, and must not be written to.
-    """
-    arrays: Iterable[Any] = learned.arrays
-    if not (views and isinstance(model._method(), RLS)):
-        arrays = (array.copy() for array in learned.arrays)
-    attributes = {name: getattr(model, name) for name in model.get_params(deep=False)}
-    attributes |= pickle.loads(learned.pickled, buffers=arrays)
+def unpack(model: Any, learned: LearnedPart) -> Any:
+    """A new estimator with the settings of `model` that has learned this."""
+    attributes = {name: getattr(model, name) for name in model.get_params(deep=False)} | learned.attributes
+    attributes["state_"] = _with_roots(attributes["state_"], lambda packed: packed[0](*packed[1]))
     if model.features is not None:
         attributes.setdefault("features_", model.features)
-    state = attributes["state_"]
-    if isinstance(state, RLSState):
-        state.sharing.shared = False
     return model._with(attributes)
+
+
+def _with_roots(state: Any, change: Callable[[Any], Any]) -> Any:
+    """The state with its root, or those of its classes, changed, a buffer of its own, and nothing that was computed."""
+    if isinstance(state, ByClassState):
+        return state.each(lambda _, member: _with_roots(member, change))
+    if not isinstance(state, (RLSState, LowRankState)):
+        return state
+    own: dict[str, Any] = {
+        "pending": PendingRows(copy(state.pending.buffer), state.pending.count),
+        "cache": type(state.cache)(),
+    }
+    if isinstance(state, RLSState):
+        own |= {"data": change(state.data), "sharing": SharedFlag()}
+    return replace(state, **own)
