@@ -1,5 +1,8 @@
 """The protect() block: how it ends, and what is absorbed, changed or raised inside and outside of it."""
 
+import subprocess
+import sys
+
 import pytest
 
 import remanence as rm
@@ -130,3 +133,19 @@ def test_parameters_with_new_storage_inside_a_block_are_still_projected(part, st
             for layer in (net[0], net[2], net[4]):
                 parameter = getattr(layer, part)
                 parameter.data = parameter.data.clone()  # as a move to a device and back does
+
+
+def test_a_block_that_is_open_when_the_interpreter_exits_is_closed_in_time():
+    """As after an exception in a trainer, which leaves the block of its callback open; torch aborted."""
+    program = """if True:
+        import torch, remanence as rm
+        net = torch.nn.Linear(4, 2)
+        guard, optimizer = rm.deep.GradientProjection(net), torch.optim.AdamW(net.parameters())
+        guard.absorb([torch.randn(2, 4)])
+        block = guard.protect(optimizer)
+        block.__enter__()
+        net(torch.randn(2, 4)).sum().backward()
+        optimizer.step()
+        raise SystemExit(3)
+    """
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 3

@@ -6,6 +6,7 @@ A guard is attached to the optimizers by hooks inside a `with` block and detache
 the parameters are then projected once more, whatever the optimizer had done.
 """
 
+import atexit
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -97,6 +98,9 @@ class Guard(ABC):
         optimizers = tuple(map(unwrap_optimizer, optimizers))
         self._check_optimizers(optimizers)
         with ExitStack() as hooks:
+            # a block that is still open at exit (of a trainer that raised) cannot be closed once torch is torn down
+            atexit.register(hooks.close)
+            hooks.callback(atexit.unregister, hooks.close)
             projectors = self._attach(hooks, optimizers)
             untrained = UntrainedParameters(self._untrained_parameters())
             # the eval() of a schedule-free optimizer changes the parameters, so changes are no cause for a warning
