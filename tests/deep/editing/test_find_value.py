@@ -82,6 +82,9 @@ def test_an_edit_spread_over_layers_is_undone_everywhere():
     with pytest.raises(rm.InputError):
         rm.deep.edit_layers(editors, rows[:1], (), goal[:3], "other")
     assert [list(editor.edits()) for editor in editors] == [["fact"]] * 3
+    with pytest.raises(rm.InputError, match="within one"), editors[1].together():  # where no share would be taken yet
+        rm.deep.edit_layers(editors, rows[1:2], (), goal, "other")
+    assert [list(editor.edits()) for editor in editors] == [["fact"]] * 3
     for editor in editors:
         editor.undo("fact")
     assert all((layer.weight == old).all() for layer, old in zip(net, before, strict=True))

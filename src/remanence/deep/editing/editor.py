@@ -416,7 +416,7 @@ class Editor:
         self._keep(before.merged(other._kept, self.rank))
         try:
             self._apply({**self._edits, **other._edits})
-        except Exception:
+        except BaseException:
             self._keep(before)
             raise
 

@@ -57,6 +57,9 @@ def edit_layers(
     """
     if not editors or len({id(editor.model) for editor in editors}) != 1:
         raise InputError("expected editors of one model, at least one")
+    if len(editors) > 1:  # each takes its share of what those before it have left
+        for editor in editors:
+            editor._check_alone("spreading edits over layers")
     place = position if isinstance(position, tuple) else (position,)
     done: list[Editor] = []
     try:
@@ -71,7 +74,7 @@ def edit_layers(
                 )
             editor.edit(keys, present + (goal - last) / (len(editors) - k), name, weight)
             done.append(editor)
-    except Exception:
+    except BaseException:
         for editor in done:
             editor.undo(name)
         raise
