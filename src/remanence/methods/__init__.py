@@ -1,7 +1,6 @@
 """The linear methods, one file each: settings plus a memory. They differ only in what they remember of the past."""
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from remanence.methods.apa import APA
@@ -96,7 +95,8 @@ def list_methods() -> dict[str, MethodInfo]:
     """
     found = {name: getattr(import_module(module), name) for name, module in (MODULES | TRANSFORMERS).items()}
     listed = {name: MethodInfo(m, m.summary, m.cost, m.memory) for name, m in found.items()}
-    if find_spec("torch") is None:
+    try:
+        deep, words = import_module("remanence.deep"), import_module("remanence.deep.summaries").SUMMARIES
+        return listed | {f"deep.{name}": MethodInfo(getattr(deep, name), *said) for name, said in words.items()}
+    except ImportError:  # (torch)
         return listed
-    deep, words = import_module("remanence.deep"), import_module("remanence.deep.summaries").SUMMARIES
-    return listed | {f"deep.{name}": MethodInfo(getattr(deep, name), *said) for name, said in words.items()}
