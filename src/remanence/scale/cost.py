@@ -84,7 +84,7 @@ def plan(
     read : float
         Seconds a worker needs to read or make one row.
     flops : float, optional
-        Floating-point operations per second of one worker while it folds rows; by default measured here, in half a
+        Floating-point operations per second of one worker while it learns rows; by default measured here, in half a
         second.
     itemsize : int
         Bytes of a number: 8, or 4 for dtype="float32".
@@ -137,7 +137,7 @@ def _longest_path(chains: int) -> tuple[int, int]:
 
 
 def measured_flops(features: int, outputs: int, seconds: float = 0.5) -> float:
-    """Operations per second of learning rows here, on this many features (or 1 000), with all that is beside folding."""
+    """Operations per second of learning rows here, on this many features (or 1 000): folding and all beside it."""
     d, c = min(features, 1000), min(outputs, 100)
     X, y = np.random.default_rng(0).standard_normal((4000, d)), np.arange(4000) % c
     model = ContinualClassifier().partial_fit(X, y)
