@@ -18,7 +18,7 @@ from remanence.scale.naming import naming
 from remanence.scale.travel import LearnedPart, blank, pack, unpack
 from remanence.scale.tree import reduced
 
-FIRST_BLOCKS = 8  # partitions among which one must have rows where a scale is set from them
+FIRST_BLOCKS = 8  # partitions among which one must have rows, where a scale is set from them or answers are counted
 
 
 def fit(model: Any, data: Any, labels: Any = None, *, client: Any = None) -> Any:
@@ -138,10 +138,10 @@ def _learned(model: Any, data: Any, labels: Any, client: Any, fresh: bool) -> An
         settings = _with_scale(settings, model.features_ if known else model.features, blocks, name)
     learn, merge, count = delayed(_learn, pure=True), delayed(_merge, pure=True), iter(range(1 << 62))
     learn_files = delayed(_learn_files, pure=True)
-    earliest = next((block for block in blocks if block.rows != 0), None)  # as far as is known
+    first = _maybe_first(blocks)
 
     def learn_chain(chain: Sequence[DataBlock]) -> Any:
-        credit = any(block is earliest for block in chain)
+        credit = any(block is one for block in chain for one in first)
         if all(block.is_file for block in chain):  # one task: what is between two files need not be kept
             files, key = [block.X for block in chain], f"{name}-learn-{next(count)}{MARK}{chain[0].name}"
             return learn_files(settings, files, credit, dask_key_name=key)
@@ -164,6 +164,17 @@ def _learned(model: Any, data: Any, labels: Any, client: Any, fresh: bool) -> An
             return merged(model, found)
 
     return computed(reduced(blocks, learn_chain, merge_two), client, finish)
+
+
+def _maybe_first(blocks: list[DataBlock]) -> list[DataBlock]:
+    """The blocks that may be the first with rows: one where their numbers are known, some where they are not."""
+    found = list[DataBlock]()
+    for block in blocks:
+        if block.rows != 0:
+            found.append(block)
+        if block.rows > 0 or len(found) == FIRST_BLOCKS:  # (unknown is NaN)
+            break
+    return found
 
 
 def _with_scale(settings: Any, features: RandomFeatures, blocks: list[DataBlock], name: str) -> Any:
