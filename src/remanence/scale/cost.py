@@ -84,8 +84,8 @@ def plan(
     read : float
         Seconds a worker needs to read or make one row.
     flops : float, optional
-        Floating-point operations per second of one worker while it learns rows; by default measured here, in half a
-        second.
+        Floating-point operations per second of one worker while it learns rows; by default measured here, in a second
+        or two.
     itemsize : int
         Bytes of a number: 8, or 4 for dtype="float32".
 
