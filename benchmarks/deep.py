@@ -13,6 +13,7 @@ from benchmarks.rows import Benchmark, Effort, Goal, Row
 from benchmarks.timing import Measured, measure, one_thread
 
 OLD = 128  # samples absorbed, so at most as many directions a layer
+TOGETHER = 4  # steps that are projected together, in rows of their own
 
 
 @contextmanager
@@ -97,22 +98,27 @@ def _square(torch: Any, size: int = 1024) -> Callable[[], Any]:
 
 
 def _compare(make: Any, shape: tuple[int, ...], batch: int, dense: bool, effort: Effort) -> Any:
-    """Seconds of the same steps bare, guarded and (asked for) with the dense projection; how far old answers moved."""
+    """Seconds of the same steps bare, guarded and (asked for) with the dense projection; how far old answers moved.
+
+    `dense` also asks for steps that are projected together.
+    """
     with _torch() as torch, ExitStack() as guarded:
         noise = torch.Generator().manual_seed(0)
         old, X = (torch.randn(n, *shape, generator=noise) for n in (effort.features(OLD), batch))
         y = torch.randint(10, (batch,), generator=noise)
-        names = ("bare", "guarded", *(("dense",) if dense else ()))
+        names = ("bare", "guarded", *(("dense", "together") if dense else ()))
         nets = {name: make(torch) for name in names}
         optimizers = {name: torch.optim.AdamW(net.parameters()) for name, net in nets.items()}
         before = nets["bare"](old).detach()
-        guard = rm.deep.GradientProjection(nets["guarded"])
-        with catch_warnings():
-            simplefilter("ignore")  # (full layers are told)
-            guard.absorb([old])
-        guarded.enter_context(guard.protect(optimizers["guarded"]))
+        for name in {"guarded", "together"} & nets.keys():
+            guard = rm.deep.GradientProjection(nets[name])
+            with catch_warnings():
+                simplefilter("ignore")  # (full layers are told)
+                guard.absorb([old])
+            every = TOGETHER if name == "together" else 1
+            guarded.enter_context(guard.protect(optimizers[name], every=every))
         between = {"dense": _dense(torch, nets["dense"], old)} if dense else {}
-        steps = effort.rows(5, 1)
+        steps = effort.rows(2 * TOGETHER, TOGETHER)
         calls = {n: _trainer(torch, nets[n], optimizers[n], X, y, steps, between.get(n)) for n in names}
         if dense:
             calls["products"] = _products(torch, nets["bare"], len(old), steps)
@@ -123,17 +129,26 @@ def _compare(make: Any, shape: tuple[int, ...], batch: int, dense: bool, effort:
         return found, moved, steps
 
 
-def _row(name: str, what: str, found: Measured, moved: dict[str, float], steps: int, goal: Goal, note: str = "") -> Row:
+def _row(
+    name: str,
+    what: str,
+    found: Measured,
+    moved: dict[str, float],
+    steps: int,
+    goal: Goal,
+    note: str = "",
+    side: str = "guarded",
+) -> Row:
     return Row(
         name,
         what,
-        found.best("guarded", steps),
+        found.best(side, steps),
         "the same step without a guard",
         found.best("bare", steps),
         goal,
         unit="seconds a step",
-        accuracy={"old answers moved by": moved["guarded"], "without a guard by": moved["bare"]},
-        rounds=found.pairs("guarded", "bare", steps, steps),
+        accuracy={"old answers moved by": moved[side], "without a guard by": moved["bare"]},
+        rounds=found.pairs(side, "bare", steps, steps),
         note=note,
     )
 
@@ -159,8 +174,10 @@ def _mlp_rows(name: str, batch: int, goal: Goal, dense_goal: Goal, effort: Effor
         f"without biases and outputs, would make it {least:.2f}; at the speed of a product of 1024 × 1024 matrices "
         f"({fastest / 1e9:.0f} billion multiplications a second) {limit:.2f}"
     )
+    together = f"{what}: a step, {TOGETHER} of which are projected together"
     return (
         _row(name, f"{what}: a step", found, moved, steps, goal, note),
+        _row(f"{name}-together", together, found, moved, steps, goal, side="together"),
         Row(
             f"{name}-dense",
             f"{what}: what it adds to a step",

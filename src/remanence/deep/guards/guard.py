@@ -28,6 +28,7 @@ from remanence.deep.guards.parameter_roles import matches
 from remanence.deep.guards.projection.guarded_steps import GuardedSteps, StepProjector, call_each
 from remanence.deep.nn.wrappers import wrapper_chain
 from remanence.errors import InputError
+from remanence.validation import check_count
 
 FORMAT = 2  # of a guard's state_dict; 1 had no list of entries
 
@@ -55,6 +56,7 @@ class Guard(ABC):
 
     linear = False  # (no linear model of rows: `rm.list_methods` says that of everything)
     takes_targets = False  # whether `absorb` needs batches of (inputs, targets)
+    sums_steps = True  # whether several steps may be projected together
 
     def __init__(self, model: nn.Module) -> None:
         if not isinstance(model, nn.Module):
@@ -66,9 +68,10 @@ class Guard(ABC):
         self._memory: Any  # an immutable value; every absorb replaces it
         self._checked_memory: Any = None  # the memory at the last search for averaged copies
         self._blocks: list[tuple[list[StepProjector], ExitStack, tuple[torch.optim.Optimizer, ...]]] = []
+        self._steps: list[GuardedSteps] = []  # of the open blocks
 
     @contextmanager
-    def protect(self, *optimizers: torch.optim.Optimizer, gradients: bool = False) -> Iterator[None]:
+    def protect(self, *optimizers: torch.optim.Optimizer, gradients: bool = False, every: int = 1) -> Iterator[None]:
         """Project every step of the optimizers inside this block.
 
         An optimizer may be used for several tasks. LBFGS is the exception: it stores curvature along directions that
@@ -94,8 +97,14 @@ class Guard(ABC):
             Project the gradients before each step too. Optimizers such as Adam scale a step by the size of past
             gradients; where most of a gradient is protected, little of such a step is left in the free directions
             unless the gradients are projected first. What is protected is the same, and each step costs more.
+        every : int
+            Project every so many steps together, and what is left at the end of the block or before `absorb`. A small
+            network with small batches learns up to twice as fast with 4 or 8. In between, outputs on earlier inputs
+            have moved by as much as these few steps moved them; so save weights after the block.
         """
-        optimizers = tuple(map(unwrap_optimizer, optimizers))
+        optimizers, every = tuple(map(unwrap_optimizer, optimizers)), check_count(every, "every")
+        if every > 1 and not self.sums_steps:
+            raise InputError(f"expected every=1 with {type(self).__name__}, which acts on every step, got {every}")
         self._check_optimizers(optimizers)
         with ExitStack() as hooks:
             # a block that is still open at exit (of a trainer that raised) cannot be closed once torch is torn down
@@ -104,12 +113,14 @@ class Guard(ABC):
             projectors = self._attach(hooks, optimizers)
             untrained = UntrainedParameters(self._untrained_parameters())
             # the eval() of a schedule-free optimizer changes the parameters, so changes are no cause for a warning
-            steps = GuardedSteps(projectors, warns=not any(map(is_schedule_free, optimizers)))
+            steps = GuardedSteps(projectors, warns=not any(map(is_schedule_free, optimizers)), every=every)
             self._warn_at_start(optimizers)
             # a step that fails half-way (a closure that raises) changes parameters without a post-step hook
             hooks.callback(call_each, projectors, "finalize")
             self._blocks.append((projectors, hooks, optimizers))
             hooks.callback(self._blocks.pop)
+            self._steps.append(steps)
+            hooks.callback(self._steps.pop)
             for optimizer in optimizers:
                 hooks.callback(optimizer.register_step_pre_hook(steps.before).remove)
                 hooks.callback(optimizer.register_step_post_hook(steps.after).remove)
@@ -185,6 +196,11 @@ class Guard(ABC):
                 UserWarning,
                 stacklevel=4,
             )
+
+    def _project_pending(self) -> None:
+        """Project steps that open blocks have left for later; call this before outputs are to be protected."""
+        for steps in self._steps:
+            steps.project_pending()
 
     def _reattach(self) -> None:
         """Rebuild the projectors of open blocks; call this whenever the memory has changed."""

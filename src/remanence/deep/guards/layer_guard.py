@@ -16,7 +16,8 @@ import torch
 from torch import nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
-from remanence.deep.guards.checks.batches import Forward, call_model
+from remanence.deep.guards.checks.batch_kinds import BatchKinds
+from remanence.deep.guards.checks.batches import Forward, call_model, check_batches
 from remanence.deep.guards.checks.memory_bounds import memory_bounds
 from remanence.deep.guards.checks.trial import TrialStep
 from remanence.deep.guards.fresh_adapters import check_absorbed, move_fresh_adapters
@@ -108,13 +109,15 @@ class LayerGuard(Guard):
             Rank, capacity and drift of every layer.
         """
         self._roles = self._current_roles()
+        self._project_pending()
         self._warn_if_moved("their current outputs will be protected", stacklevel=3)
         device = next(self.model.parameters()).device if self._distributed else None
         if device is not None:
             broadcast_buffers(self.model)
         recorder = InputRecorder(self._roles, self._rank, self._share)
-        with all_or_none(device):
-            first = recorder.record(self.model, batches, forward)
+        kinds = BatchKinds(self.model)
+        with all_or_none(device), kinds.watch():
+            recorder.record(self.model, kinds.sorted(check_batches(batches)), forward)
         if device is not None:
             recorder = recorder.gathered(device)
         if not recorder.seen:
@@ -128,8 +131,8 @@ class LayerGuard(Guard):
         found, start = move_fresh_adapters(recorder, found, self._memory.directions)
         new = add_task(self._memory, recorder, found)
         with all_or_none(device):
-            if first is not None:
-                TrialStep(self.model, self._roles, first, forward).run(self._projectors(new), self._is_exact, start)
+            for batch in kinds.batches:
+                TrialStep(self.model, self._roles, batch, forward).run(self._projectors(new), self._is_exact, start)
         with torch.no_grad():
             for parameter, value in start.items():
                 parameter.copy_(value)

@@ -167,6 +167,7 @@ class OGD(Guard):
             Number of directions and the share of the gradients they represent.
         """
         self._check_model()
+        self._project_pending()
         self._warn_if_moved("its current outputs will be protected")
         names, size = self._flat.names, self._flat.size
         if self._distributed:

@@ -4,6 +4,9 @@ A step of another optimizer, clamping after the step or loading weights changes 
 step. The next guarded step, or the end of the block, projects them back; until then outputs on earlier inputs were
 wrong, and the end of the block warns. The version counters of the tensors show cheaply whether anything was written;
 only then are the values compared.
+
+A projection is linear in the change of the parameters, so the steps since the last one can be projected together. With
+`every` above 1 that is done, and nothing is compared as long as a step is not projected yet.
 """
 
 import warnings
@@ -43,8 +46,9 @@ class StepProjector(Protocol):
 class GuardedSteps:
     """The hooks that run before and after each step of a block's optimizers."""
 
-    def __init__(self, projectors: list[StepProjector], warns: bool) -> None:
-        self.projectors, self.warns = projectors, warns
+    def __init__(self, projectors: list[StepProjector], warns: bool, every: int = 1) -> None:
+        self.projectors, self.warns, self.every = projectors, warns, every
+        self.pending: dict[int, int] = {}  # by optimizer: its steps that are not projected yet
         self.begun = False
         self.names: dict[str, None] = {}
         self.version = self._version()
@@ -54,19 +58,31 @@ class GuardedSteps:
 
     def before(self, *_: Any) -> None:
         """Check parameters that were written to since the last guarded step."""
-        if not torch.compiler.is_compiling() and self._version() != self.version:
+        if not torch.compiler.is_compiling() and not self.pending and self._version() != self.version:
             self._check_moved()
 
     def after(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        """Project the step that was just made."""
+        """Project the step that was just made, or leave it for later."""
         if torch.compiler.is_compiling():
             call_each(self.projectors, "project_step")
+            return
+        steps = self.pending.pop(id(optimizer), 0) + 1
+        if steps < self.every:
+            self.pending[id(optimizer)] = steps
             return
         call_each(self._projectable(optimizer), "project_step")
         self.version, self.begun = self._version(), True
 
+    def project_pending(self) -> None:
+        """Project the steps that were left for later."""
+        if self.pending:
+            self.pending.clear()
+            call_each(self.projectors, "project_step")
+            self.version, self.begun = self._version(), True
+
     def finish(self) -> None:
         """Check once more when the block ends, and warn about what was found."""
+        self.project_pending()
         if self.begun or self._version() != self.version:  # otherwise it was reported when the block began
             self._check_moved()
         diverged = [name for name in self.names if name in self._not_finite()]

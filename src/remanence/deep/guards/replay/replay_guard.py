@@ -33,6 +33,7 @@ class ReplayGuard(Guard):
     """Base class: keeps `memory` samples of every task and bounds the loss on them; use `GEM` or `Constrained`."""
 
     takes_targets = True
+    sums_steps = False
 
     def __init__(
         self,
