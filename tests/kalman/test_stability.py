@@ -129,6 +129,35 @@ def test_units_do_not_matter(make, scale):
     np.testing.assert_allclose(kalman.smooth(other, g).mean / scale, kalman.smooth(model, f).mean, rtol=1e-11)
 
 
+@pytest.mark.parametrize("form", ["covariance", "root"])
+@pytest.mark.parametrize("exact", [False, True])
+def test_units_of_each_coordinate_do_not_matter_where_covariances_are_singular(form, exact):
+    rng = np.random.default_rng(2)
+    d, m, T = 3, 2, 40
+    A, push, noise = 0.9 * np.linalg.qr(rng.standard_normal((d, d)))[0], rng.standard_normal(d), rng.standard_normal(m)
+    R = np.outer(noise, noise) if exact else np.diag([0.1, 0.2])
+    model = kalman.LinearGaussian(A, np.outer(push, push), rng.standard_normal((m, d)), R, np.ones(d), np.eye(d))
+    _, Y = kalman.sample(model, T, seed=0)
+    D, E = 2.0 ** np.array([-30, 5, 40]), 2.0 ** np.array([20, -20])  # powers of two: nothing is rounded
+    other = kalman.LinearGaussian(
+        A * np.outer(D, 1 / D),
+        model.Q * np.outer(D, D),
+        model.X * np.outer(E, 1 / D),
+        R * np.outer(E, E),
+        D,
+        np.diag(D**2),
+    )
+    f, g = kalman.filter(model, Y, form=form), kalman.filter(other, Y * E, form=form)
+    np.testing.assert_allclose(g.mean / D, f.mean, atol=1e-12)
+    np.testing.assert_allclose(g.cov / np.outer(D, D), f.cov, atol=1e-12)
+    live = kalman.LiveFilter(other, form=form)
+    for t in range(T):
+        if t:
+            live.predict()
+        live.update(Y[t] * E)
+    np.testing.assert_allclose(live.mean / D, f.mean[-1], atol=1e-12)
+
+
 @pytest.mark.parametrize("small", [100, 0])
 def test_a_mode_that_grows_and_nothing_excites_does_not_carry_rounding_away(small, monkeypatch):
     """Its variance is zero, so the filter would never correct it: rounding of the mean must count as unknown."""

@@ -100,3 +100,13 @@ def test_least_noise_is_zero_only_for_singular_noise():
     assert least_noise(np.ones((2, 2))) == 0
     assert least_noise(np.zeros((1, 1))) == 0
     assert least_noise(np.zeros((0, 0))) == 0
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_a_root_has_the_relative_precision_of_every_coordinate(rank):
+    rng = np.random.default_rng(rank)
+    units = np.array([1e-12, 1.0, 1e9, 1e3, 0.0])
+    L = rng.standard_normal((5, rank)) * units[:, None]
+    root = psd_root(L @ L.T)
+    np.testing.assert_allclose(root @ root.T, L @ L.T, rtol=1e-12)
+    np.testing.assert_array_equal(root[4], 0)

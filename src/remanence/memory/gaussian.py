@@ -41,12 +41,19 @@ def symmetric(P: Array) -> Array:
 
 
 def psd_root(P: Array) -> Array:
-    """A square matrix L with L Lᵀ = P; P may be singular."""
+    """A square matrix L with L Lᵀ = P; P may be singular, and its coordinates in units of any size."""
     try:
         return np.linalg.cholesky(P)
     except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(P)
-        return np.asarray(vectors * np.sqrt(np.maximum(values, 0)))
+        from scipy.linalg.lapack import dpstrf
+
+    d = len(P)
+    deviations = np.sqrt(np.maximum(np.diag(P), 0))
+    units = np.where(deviations > 0, deviations, 1.0)
+    C, order, rank, _ = dpstrf(P / np.outer(units, units), lower=1, tol=4 * d * np.finfo(float).eps)
+    L = np.zeros((d, d))
+    L[order - 1, :rank] = np.tril(C)[:, :rank]
+    return L * deviations[:, None]
 
 
 def semidefinite(P: Array) -> Array:
