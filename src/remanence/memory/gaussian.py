@@ -53,7 +53,7 @@ def psd_root(P: Array) -> Array:
     C, order, rank, _ = dpstrf(P / np.outer(units, units), lower=1, tol=4 * d * np.finfo(float).eps)
     L = np.zeros((d, d))
     L[order - 1, :rank] = np.tril(C)[:, :rank]
-    return L * deviations[:, None]
+    return np.asarray(L * deviations[:, None])
 
 
 def semidefinite(P: Array) -> Array:
