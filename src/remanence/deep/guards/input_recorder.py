@@ -50,9 +50,8 @@ class InputRecorder:
         self._busy = False
         self._real: RealPositions = {}
 
-    def record(self, model: nn.Module, batches: Iterable[Any], forward: Forward) -> Any:
-        """Run the model over the batches; return the first batch, for a later check."""
-        first = None
+    def record(self, model: nn.Module, batches: Iterable[Any], forward: Forward) -> None:
+        """Run the model over the batches."""
         with ExitStack() as hooks, eval_mode(model):
             for recorded in self.roles.recorded:
                 self._hook(hooks, recorded.module, self._record_layer(recorded))
@@ -74,13 +73,11 @@ class InputRecorder:
                 with _explain_vmap_errors():
                     call_explained(model, batch, forward)
                 self.begun = True
-                first = batch if first is None and self.seen else first
         self.read |= dict.fromkeys(read, True)
         for name, sketches in self._sketches.items():
             self.roots[name] = [s.root(W.numpy()) for s, W in zip(sketches, self._values[name], strict=True)]
         for name, roots in self.roots.items():
             self.roots[name] = [r.within(self.share) if isinstance(r, LowRankRoot) else r for r in roots]
-        return first
 
     def _hook(self, hooks: ExitStack, module: nn.Module, hook: Any) -> None:
         hooks.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)

@@ -20,7 +20,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-import torch
 from torch import Tensor, nn
 
 from remanence.deep.guards.projection.buffers import BufferLocation, buffer_locations
@@ -286,10 +285,3 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 
 def _shortened(names: list[str]) -> str:
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-
-
-def float_outputs(output: object) -> list[Tensor]:
-    """Return every floating-point tensor in the output of a model."""
-    from torch.utils._pytree import tree_leaves
-
-    return [t.detach() for t in tree_leaves(output) if isinstance(t, Tensor) and torch.is_floating_point(t)]

@@ -192,3 +192,22 @@ def test_a_replaced_forward_that_takes_other_inputs_raises_an_error(make, rows):
     net.a.forward = lambda x: F.linear(x.float(), net.a.weight, net.a.bias)
     with pytest.raises(rm.InputError, match=r"a computes something else than Linear"):
         GUARDS[make](net).absorb([rows(4, 6)])
+
+
+class Forces(Base):
+    """As neural force fields and physics-informed networks: what is returned is a derivative by the inputs."""
+
+    def forward(self, x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            energy = self.out(torch.tanh(self.a(x))).sum()
+            return torch.autograd.grad(energy, x, create_graph=True)[0]
+
+
+@pytest.mark.parametrize("make", ["energy 1", "energy .95", "OWM"])
+def test_derivatives_in_the_forward_pass_use_weights_outside_their_calls(make, rows):
+    net = Forces().double()
+    before = [p.detach().clone() for p in net.parameters()]
+    with pytest.raises(rm.InputError, match=r"a\.weight.* acts outside"):
+        GUARDS[make](net).absorb([rows(3, 6)])
+    assert all(torch.equal(p, b) for p, b in zip(net.parameters(), before, strict=True))

@@ -10,6 +10,7 @@ all, so (T2) changes weights by ten times their size and allows a last digit: wh
 tolerance of (T1) in one step adds up over a training.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -17,9 +18,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from remanence.deep.guards.checks.batch_kinds import own_copy
 from remanence.deep.guards.checks.batches import Forward
+from remanence.deep.guards.checks.model_outputs import checked_outputs, float_outputs
 from remanence.deep.guards.checks.padding import real_positions, without_padding
-from remanence.deep.guards.parameter_roles import ParameterRoles, float_outputs
+from remanence.deep.guards.checks.random_state import RandomState
+from remanence.deep.guards.parameter_roles import ParameterRoles
 from remanence.deep.guards.projection.guarded_steps import StepProjector
 from remanence.deep.nn.eval_mode import eval_mode
 from remanence.errors import InputError
@@ -34,10 +38,8 @@ class TrialStep:
 
     def __init__(self, model: nn.Module, roles: ParameterRoles, batch: Any, forward: Forward) -> None:
         self.model, self.roles = model, roles
-        real = real_positions(model, batch)
-        self.outputs: Callable[[], list[Tensor]] = lambda: [
-            without_padding(t, real) for t in float_outputs(forward(model, batch))
-        ]
+        self.batch, self.forward, self.real = batch, forward, real_positions(model, batch)
+        self.random = RandomState(model)  # not that of the recording: inputs made of random numbers explain no outputs
         self.now: Values = {p: p.detach().clone() for p in roles.kept}
 
     @torch.no_grad()
@@ -50,6 +52,7 @@ class TrialStep:
         with eval_mode(self.model):
             try:
                 self.before, self.again = self.outputs(), self.outputs()
+                self._check_repeatable()
                 if start:
                     _write(start)
                     moved = self._moved(self.outputs())
@@ -62,6 +65,31 @@ class TrialStep:
                     self._raise(stepped, *moved)
             finally:
                 _write(self.now)
+
+    @torch.no_grad()
+    def keeps_outputs(self, values: Values) -> bool:
+        """Return whether the outputs would stay if some parameters had other values; they keep their own."""
+        with eval_mode(self.model):
+            try:
+                self.before = self.again = self.outputs()
+                _write(values)
+                return self._moved(self.outputs()) is None
+            finally:
+                _write(self.now)
+
+    def outputs(self) -> list[Tensor]:
+        """Return what the model returns now, each time with the same random numbers."""
+        with self.random.fixed():
+            found = checked_outputs(self.forward, self.model, own_copy(self.batch))
+        return [without_padding(t, self.real) for t in found]
+
+    def _check_repeatable(self) -> None:
+        """Raise InputError if two calls differ, by numbers that another library draws."""
+        if len(self.before) != len(self.again) or not all(map(_close, self.before, self.again)):
+            raise InputError(
+                "expected a model that returns the same for a batch each time in eval mode, got outputs that differ "
+                "from call to call: random numbers cannot be kept; leave them out in eval mode. Nothing was absorbed"
+            )
 
     def _allowed_step(self, projectors: Iterable[StepProjector]) -> Values:
         """Change every parameter at random and project; return the changed values and leave them in place."""
@@ -80,8 +108,10 @@ class TrialStep:
         """Return how far the outputs change with parameters outside of their own modules, if at all (T2)."""
         far = {p: value for p in stepped if (value := _far(self.now[p], stepped[p])) is not None}
         before = self._outputs_outside({p: self.now[p] for p in far})  # with the same hooks, so with the same bits
-        coarsest = self._coarsest()
-        for a, b, c, d in zip(self.before, self.again, before, self._outputs_outside(far), strict=True):
+        coarsest, after = self._coarsest(), self._outputs_outside(far)
+        if len({len(found) for found in (self.before, before, after)}) > 1:
+            return math.inf, 0.0
+        for a, b, c, d in zip(self.before, self.again, before, after, strict=True):
             allowed = 2 * coarsest * _largest(c) + 10 * _distance(a, b)
             if not (moved := _distance(c, d)) <= allowed:
                 return moved, allowed
@@ -119,6 +149,8 @@ class TrialStep:
     def _moved(self, after: list[Tensor]) -> tuple[float, float] | None:
         """Return how far the outputs changed and what rounding allows, if it is more."""
         coarsest = self._coarsest()
+        if len(after) != len(self.before):
+            return math.inf, 0.0
         for a, b, c in zip(self.before, self.again, after, strict=True):
             allowed = coarsest**0.5 * _largest(a) + 10 * _distance(a, b)
             if not (moved := _distance(a, c)) <= allowed:
@@ -182,18 +214,18 @@ def _largest(tensor: Tensor) -> float:
 
 
 def _distance(a: Tensor, b: Tensor) -> float:
-    """Return the largest difference; entries that are equal, infinite ones too, do not differ."""
-    other = a != b
+    """Return the largest difference; entries that are equal do not differ, nor do infinite ones or two NaN."""
+    if a.shape != b.shape:
+        return math.inf
+    other = (a != b) & ~(a.isnan() & b.isnan())
     return float((a[other] - b[other]).abs().max()) if bool(other.any()) else 0.0
 
 
 def _close(a: Tensor, b: Tensor) -> bool:
-    if a.shape != b.shape or not a.numel():
-        return a.shape == b.shape
     eps = max(torch.finfo(t.dtype).eps for t in (a, b))
-    return bool((a - b).abs().max() <= eps**0.5 * a.abs().max())
+    return bool(_distance(a, b) <= eps**0.5 * _largest(a))
 
 
 def _write(values: Values) -> None:
     for parameter, value in values.items():
-        parameter.copy_(value)
+        parameter.data.copy_(value)  # unseen by autograd, which the model itself may use to compute its outputs

@@ -1,0 +1,61 @@
+"""One batch of every kind, for the trial step: a model may use its weights differently from one kind to another.
+
+Batches are of one kind if they have the same keys, types and numbers of axes and the same choices (text, truth values,
+None), both with or without padding, and if a batch before has called all modules that this one calls.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from copy import copy
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten
+
+from remanence.deep.guards.checks.padding import real_positions
+
+
+class BatchKinds:
+    """Keeps the first batch of every kind that a model is run on."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.batches: list[Any] = []
+        self._kinds: set[tuple[Any, ...]] = set()
+        self._known: set[nn.Module] = set()
+        self._called: set[nn.Module] = set()
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """See which modules are called, until the block ends."""
+        with ExitStack() as hooks:
+            for module in self.model.modules():
+                hooks.callback(module.register_forward_pre_hook(lambda m, _: self._called.add(m)).remove)
+            yield
+
+    def sorted(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Yield the batches, and keep those of a new kind once the model was run on them."""
+        for batch in batches:
+            self._called.clear()
+            yield own_copy(batch)
+            kind = (_structure(batch), bool(real_positions(self.model, batch)))
+            if kind not in self._kinds or not self._called <= self._known:
+                self.batches.append(batch)
+            self._kinds.add(kind)
+            self._known |= self._called
+
+
+def own_copy(batch: Any) -> Any:
+    """Return a dict of inputs as a new one, from which a function of the user may take the labels out."""
+    return copy(batch) if isinstance(batch, Mapping) else batch
+
+
+def _structure(batch: Any) -> tuple[Any, ...]:
+    leaves, tree = tree_flatten(dict(batch) if isinstance(batch, Mapping) else batch)
+    return (str(tree), *map(_sort, leaves))
+
+
+def _sort(leaf: Any) -> Any:
+    if isinstance(leaf, Tensor):
+        return leaf.dtype, leaf.dim()
+    return (type(leaf), leaf) if isinstance(leaf, str | bool | None) else type(leaf)
