@@ -100,7 +100,7 @@ class InputRecorder:
                 for matrix in recorded.matrices:
                     rows = inputs[matrix.name]
                     if self._real and recorded.by_position and rows.shape[1] == given[..., 0].numel():
-                        rows = without_padding(rows[0].reshape(*given.shape[:-1], -1), self._real)
+                        rows = without_padding(rows[0].reshape(*given.shape[:-1], -1), self._real, features=1)
                         rows = rows.reshape(1, -1, rows.shape[-1])
                     self._fold(self.roles.matrices[self.roles.aliases[matrix.name]], rows)
             finally:

@@ -32,9 +32,14 @@ def real_positions(model: nn.Module, batch: Any) -> RealPositions:
     return {shape: real for shape, real in found.items() if shape[0] != shape[1] and not bool(real.all())}
 
 
-def without_padding(tensor: Tensor, real: RealPositions) -> Tensor:
-    """Return the rows of a tensor at real positions; a tensor of another shape as it is."""
+def without_padding(tensor: Tensor, real: RealPositions, features: int = 0) -> Tensor:
+    """Return the rows of a tensor at real positions; a tensor of another shape as it is.
+
+    So many of the last axes are features, which may be as many as there are positions.
+    """
     for axes in ((0, 1), (0, 2)):  # (batch, length, …), or (batch, heads, length, …) as in attention
-        if tensor.dim() > axes[1] and (mask := real.get((tensor.shape[0], tensor.shape[axes[1]]))) is not None:
+        if tensor.dim() - features <= axes[1]:
+            continue
+        if (mask := real.get((tensor.shape[0], tensor.shape[axes[1]]))) is not None:
             return tensor.transpose(1, axes[1])[mask.to(tensor.device)]
     return tensor
