@@ -138,19 +138,39 @@ def test_adapters_added_after_absorb_raise_an_error_until_their_inputs_were_abso
     assert moved(net, old) < 1e-13
 
 
-def test_an_adapter_whose_first_layer_is_also_used_elsewhere_raises_and_changes_nothing(rows):
-    class Twice(Linear):
-        def forward(self, x):
-            return super().forward(x) + self.lora_A["default"](x).sum(-1, keepdim=True)
+class TwiceA(Linear):
+    """What A gives is used beside B, too."""
 
+    def forward(self, x):
+        return super().forward(x) + self.lora_A["default"](x).sum(-1, keepdim=True)
+
+
+class Bottleneck(nn.Module):
+    """An adapter of Houlsby et al. by its names, with an activation that is not zero at zero."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.first, self.down, self.up = nn.Linear(inputs, outputs), nn.Linear(outputs, 8, False), nn.Linear(8, outputs)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x):
+        h = torch.tanh(self.first(x))
+        return h + self.up(torch.sigmoid(self.down(h)))
+
+
+@pytest.mark.parametrize("kind", [lambda i, o: TwiceA(nn.Linear(i, o), 2), Bottleneck])
+@pytest.mark.parametrize("make", [rm.deep.GradientProjection, lambda net: rm.deep.GradientProjection(net, energy=0.99)])
+def test_a_pair_that_does_more_than_its_product_is_protected_as_two_layers(kind, make, rows, learn, moved, answers):
     torch.manual_seed(0)
-    net = nn.Sequential(Twice(nn.Linear(10, 3), 2)).double()
+    net, x = nn.Sequential(kind(20, 12)).double(), rows(3, 20)
     before = {n: t.clone() for n, t in net.state_dict().items()}
-    guard = rm.deep.GradientProjection(net)
-    with pytest.raises(rm.InputError, match="Nothing was absorbed"):
-        guard.absorb([rows(3, 10)])
-    assert guard.report().tasks == 0
-    assert all(torch.equal(before[n], t) for n, t in net.state_dict().items())
+    guard, old = make(net), [(x, answers(net, x))]
+    report = guard.absorb([x])
+    assert moved(net, old) == 0 and all(torch.equal(before[n], t) for n, t in net.state_dict().items())
+    assert {"up", "lora_B"} & {part for layer in report.layers if layer.rank for part in layer.name.split(".")}
+    losses = learn(net, guard, rows(3, 20, seed=1), optim.AdamW(net.parameters(), lr=0.01), steps=40)
+    assert losses[-1] < losses[0]
+    assert moved(net, old) < (1e-12 if make is rm.deep.GradientProjection else 0.2)
 
 
 def test_the_guard_of_all_parameters_together_takes_adapters(rows, learn):

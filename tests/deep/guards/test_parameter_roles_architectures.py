@@ -223,6 +223,33 @@ def plain_adapters():
     return net
 
 
+def unet():
+    """Half the size and back, a skip past it, and names that adapters have too; the way back begins at zero."""
+    net = Of(
+        lambda net, x: net.out(torch.cat([h := torch.relu(net.norm(net.first(x))), net.up(net.down(h).relu())], 1)),
+        first=nn.Conv2d(3, 6, 3, padding=1),
+        norm=nn.BatchNorm2d(6),
+        down=nn.Conv2d(6, 24, 2, stride=2, bias=False),
+        up=nn.Sequential(nn.Upsample(scale_factor=2), nn.Conv2d(24, 24, 1)),
+        out=nn.Sequential(nn.Conv2d(30, 1, 1), nn.Flatten(), nn.Linear(16, 3)),
+    )
+    nn.init.zeros_(net.up[1].weight)
+    return net
+
+
+def bottleneck():
+    """Adapters of Houlsby et al., with an activation that is not zero at zero."""
+    net = Of(
+        lambda net, x: net.out((h := torch.tanh(net.first(x))) + net.up(torch.sigmoid(net.down(h)))),
+        first=nn.Linear(10, 16),
+        down=nn.Linear(16, 8, bias=False),
+        up=nn.Linear(8, 16),
+        out=nn.Linear(16, 3),
+    )
+    nn.init.zeros_(net.up.weight)
+    return net
+
+
 HELD = {
     "RNN": (lambda: last_output(nn.RNN(5, 16, batch_first=True), nn.Linear(16, 2)), (2, 3, 5)),
     "GRU": (lambda: last_output(nn.GRU(5, 16, batch_first=True), nn.Linear(16, 2)), (2, 3, 5)),
@@ -257,6 +284,8 @@ HELD = {
     "DataParallel": (lambda: nn.DataParallel(checkpointed()), (3, 10)),
     "recurrent use of a Linear": (recurrent_use, (2, 10)),
     "a layer called twice": (shared_twice, (2, 10)),
+    "U-Net": (unet, (1, 3, 4, 4)),
+    "bottleneck adapters with an activation": (bottleneck, (2, 10)),
 }
 GUARDS = {
     "energy 1": rm.deep.GradientProjection,
@@ -397,6 +426,14 @@ def pruned():
     return prune.l1_unstructured(nn.Linear(4, 4), "weight", amount=0.5)
 
 
+def standardized():
+    class Standardized(nn.Conv2d):
+        def _conv_forward(self, x, weight, bias):
+            return super()._conv_forward(x, weight - weight.mean((1, 2, 3), keepdim=True), bias)
+
+    return Standardized(1, 4, 3)
+
+
 REFUSED = {
     "LSTM with a projection": lambda: nn.LSTM(4, 4, proj_size=2),
     "spectral norm": lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4)),
@@ -408,6 +445,7 @@ REFUSED = {
     "a raw Parameter": with_raw_parameter,
     "positions as a raw Parameter": raw_positions,
     "adapters A, B as raw Parameters (loralib)": raw_adapters,
+    "a convolution of standardized weights": standardized,
 }
 
 

@@ -4,36 +4,77 @@
     ω = 1:   A ← A ‖A before‖ / ‖A‖                 (F3)   so that the pair learns as fast as it would have
     A U = 0:   (B + ΔB)(A + ΔA) U = 0               (F2)   if A stays away from U (its own projection), whatever B does
 
-So B needs no memory at all. Once B has learned, a pair is protected like any two layers: A keeps its outputs on earlier
-inputs, and B its outputs on those of A.
+So B needs no memory at all, if the pair acts by its product alone. Layers with the names of adapters may do more (an
+activation in between that is not zero at zero, a second use of A's output): those are protected as layers like others.
+Once B has learned, so is a pair: A keeps its outputs on earlier inputs, and B its outputs on those of A.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from remanence.deep.guards.checks.trial import TrialStep
 from remanence.deep.guards.input_recorder import InputRecorder
 from remanence.deep.guards.parameter_roles import ParameterRoles
 from remanence.deep.guards.projection.protected_directions import ProtectedDirections
+from remanence.deep.nn.adapters import AdapterPair
+from remanence.deep.nn.distributed import all_or_none, any_process
 from remanence.deep.nn.lowrank.lowrank_root import with_targets
 from remanence.errors import InputError
 
 Directions = dict[str, ProtectedDirections]
 
 
+def fresh_pairs(roles: ParameterRoles, known: Directions) -> list[AdapterPair]:
+    """Return the pairs whose B is zero and that have no memory yet."""
+    return [pair for pair in roles.adapters if pair.is_fresh and roles.aliases[pair.up] not in known]
+
+
+def product_pairs(
+    pairs: list[AdapterPair], roles: ParameterRoles, trials: Iterable[TrialStep], device: torch.device | None
+) -> list[AdapterPair]:
+    """Return the pairs that act by B A alone: with one of both zero, the other changes no output.
+
+    With a device, all processes of a distributed run find the same pairs.
+    """
+    if not pairs:
+        return []
+    with all_or_none(device):
+        kept = pairs
+        for trial in trials:
+            kept = kept if _inert(kept, roles, trial) else [pair for pair in kept if _inert([pair], roles, trial)]
+    lost = torch.tensor([pair not in kept for pair in pairs], device="cpu")
+    lost = lost if device is None else any_process(lost, device)
+    return [pair for pair, gone in zip(pairs, lost.tolist(), strict=True) if not gone]
+
+
+def _inert(pairs: list[AdapterPair], roles: ParameterRoles, trial: TrialStep) -> bool:
+    noise = torch.Generator("cpu").manual_seed(0)
+    A: list[Tensor] = [roles.matrices[roles.aliases[pair.down]].weight_parameter for pair in pairs]
+    B: list[Tensor] = [roles.matrices[roles.aliases[pair.up]].weight_parameter for pair in pairs]
+    return trial.keeps_outputs({p: _random(p, noise) for p in A}) and trial.keeps_outputs(
+        {p: torch.zeros_like(p) for p in A} | {p: _random(p, noise) for p in B}
+    )
+
+
+def _random(like: Tensor, noise: torch.Generator) -> Tensor:
+    return torch.randn(like.shape, generator=noise, dtype=torch.float32, device="cpu").to(like)
+
+
 def move_fresh_adapters(
-    recorder: InputRecorder, directions: Directions, known: Directions
+    recorder: InputRecorder, directions: Directions, pairs: Iterable[AdapterPair]
 ) -> tuple[Directions, dict[Tensor, Tensor]]:
-    """Return the directions to protect, and the new values of each A whose B is zero and has no memory yet.
+    """Return the directions to protect, and the new values of the A of these fresh pairs.
 
     The recorder then holds what those A give at their new values, and no inputs of those B.
     """
     roles = recorder.roles
     start: dict[Tensor, Tensor] = {}
-    for pair in roles.adapters:
+    for pair in pairs:
         down, up = roles.aliases[pair.down], roles.aliases[pair.up]
-        if not pair.is_fresh or up in known or down not in directions:
+        if down not in directions:
             continue
         A, kept = roles.matrices[down], directions[down]
         values = A.values()

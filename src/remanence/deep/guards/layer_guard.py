@@ -7,7 +7,7 @@ task runs:   optimizer steps → each matrix keeps the allowed part of its step 
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ from remanence.deep.guards.checks.batch_kinds import BatchKinds
 from remanence.deep.guards.checks.batches import Forward, call_model, check_batches
 from remanence.deep.guards.checks.memory_bounds import memory_bounds
 from remanence.deep.guards.checks.trial import TrialStep
-from remanence.deep.guards.fresh_adapters import check_absorbed, move_fresh_adapters
+from remanence.deep.guards.fresh_adapters import check_absorbed, fresh_pairs, move_fresh_adapters, product_pairs
 from remanence.deep.guards.guard import Guard, check_complete, check_saved, saved_state
 from remanence.deep.guards.guard_memory import (
     GuardMemory,
@@ -128,11 +128,17 @@ class LayerGuard(Guard):
                 else "expected at least one batch of inputs to absorb, got none; was a generator used up?"
             )
         found = {name: self._directions_to_protect(name, roots) for name, roots in recorder.roots.items()}
-        found, start = move_fresh_adapters(recorder, found, self._memory.directions)
+
+        def trials() -> Iterator[TrialStep]:  # one after the other: each has a copy of the weights
+            return (TrialStep(self.model, self._roles, batch, forward) for batch in kinds.batches)
+
+        fresh = fresh_pairs(self._roles, self._memory.directions)
+        fresh = product_pairs(fresh, self._roles, trials(), device)
+        found, start = move_fresh_adapters(recorder, found, fresh)
         new = add_task(self._memory, recorder, found)
         with all_or_none(device):
-            for batch in kinds.batches:
-                TrialStep(self.model, self._roles, batch, forward).run(self._projectors(new), self._is_exact, start)
+            for trial in trials():
+                trial.run(self._projectors(new), self._is_exact, start)
         with torch.no_grad():
             for parameter, value in start.items():
                 parameter.copy_(value)
@@ -296,7 +302,7 @@ class LayerGuard(Guard):
         recorder = InputRecorder(self._roles, self._rank, self._share)
         recorder.roots, recorder.rows = dict(memory.roots), dict(memory.rows)
         directions = {n: self._directions_to_protect(n, roots) for n, roots in memory.roots.items()}
-        directions, start = move_fresh_adapters(recorder, directions, memory.directions)
+        directions, start = move_fresh_adapters(recorder, directions, fresh_pairs(self._roles, memory.directions))
         for parameter, moved in start.items():
             parameter.copy_(moved)
         self._memory = replace(memory, directions=directions, roots=recorder.roots, rows=recorder.rows)

@@ -161,12 +161,18 @@ def recorded_modules(model: nn.Module) -> Iterator[RecordedModule]:
             yield scaled_adapter(pair, pair.magnitude)
     for name, module in model.named_modules():
         kind: Any = next((kind for kind in type(module).__mro__ if _path(kind) in RULES), None)
-        if kind is None or type(module).forward is not kind.forward or module in inside:
+        if kind is None or not _computes_as(kind, module) or module in inside:
             continue
         if isinstance(module, nn.MultiheadAttention):
             inside.add(module.out_proj)
         if _has_plain_weights(module):
             yield RULES[_path(kind)](name or kind.__name__.lower(), module)
+
+
+def _computes_as(kind: Any, module: nn.Module) -> bool:
+    """Return whether the class of a module computes what this class does: convolutions do it in two methods."""
+    methods = [name for name in ("forward", "_conv_forward") if hasattr(kind, name)]
+    return all(getattr(type(module), name) is getattr(kind, name) for name in methods)
 
 
 def _path(kind: type) -> str:
