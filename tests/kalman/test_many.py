@@ -109,3 +109,23 @@ def test_innovations_are_normalised_and_a_task_from_elsewhere_is_unlikely():
     assert found.squares[t] == pytest.approx(e @ np.linalg.solve(S, e))
     Y[50] += 20.0
     assert kalman.innovations(constant, kalman.filter(constant, Y), Y).pvalues[50] < 1e-12
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_innovations_are_those_of_each_step_alone(constant, monkeypatch):
+    monkeypatch.setitem(kalman.innovations.__globals__, "PART", 4)
+    model, Y, rng = setting(N=3, T=30, m=3)
+    if constant:
+        model = kalman.LinearGaussian(model.A, model.Q, model.X[0], model.R, model.mean, model.cov)
+    Y[:, rng.random(Y.shape[1:]) < 0.3] = np.nan
+    Y[:, 4], Y[2, 9] = np.nan, np.nan
+    f = kalman.filter(model, Y)
+    found = kalman.innovations(model, f, Y)
+    for n in range(3):
+        for t in range(30):
+            o = np.flatnonzero(~np.isnan(Y[n, t]))
+            X = (model.X if constant else model.X[t])[o]
+            e = Y[n, t, o] - X @ f.predicted_mean[n, t]
+            S = X @ f.predicted_cov[n, t] @ X.T + model.R[np.ix_(o, o)]
+            assert found.degrees[n, t] == len(o)
+            assert found.squares[n, t] == pytest.approx(e @ np.linalg.solve(S, e), rel=1e-9, abs=1e-12)

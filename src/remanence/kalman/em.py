@@ -22,7 +22,7 @@ from remanence.errors import InputError, NumericalError
 from remanence.kalman.complex.pairs import refuse_complex
 from remanence.kalman.filter import check_model, filter
 from remanence.kalman.model import LinearGaussian
-from remanence.kalman.observations import Observations, check_observations
+from remanence.kalman.observations import Observations, check_observations, patterns
 from remanence.kalman.results import Filtered, Smoothed
 from remanence.kalman.smoother import smooth
 from remanence.memory.gaussian import symmetric
@@ -148,7 +148,7 @@ def _total(filtered: Filtered) -> float:
 
 def _check_parts(model: LinearGaussian, parts: Any, T: int) -> tuple[str, ...]:
     names = (parts,) if isinstance(parts, str) else tuple(parts) if isinstance(parts, Sequence) else (parts,)
-    if not names or any(name not in PARTS for name in names):
+    if not names or any(not isinstance(name, str) or name not in PARTS for name in names):
         raise InputError(f'expected parts to be some of {PARTS}, got {parts!r}; like ("Q", "R")')
     for name in ("A", "Q", "R"):
         value = getattr(model, name)
@@ -166,7 +166,7 @@ def _check_parts(model: LinearGaussian, parts: Any, T: int) -> tuple[str, ...]:
 
 def _check_shape(shape: Any, parts: tuple[str, ...]) -> dict[str, str]:
     wanted = {} if shape is None else shape
-    if not isinstance(wanted, Mapping) or any(v not in SHAPES for v in wanted.values()):
+    if not isinstance(wanted, Mapping) or any(not isinstance(v, str) or v not in SHAPES for v in wanted.values()):
         raise InputError(f'expected shape to give A, Q or R one of {SHAPES}, got {shape!r}; like {{"Q": "diagonal"}}')
     allowed = [name for name in ("A", "Q", "R") if name in parts]
     if not set(wanted) <= set(allowed):
@@ -287,7 +287,7 @@ def _noise(model: LinearGaussian, observed: Observations, s: Smoothed, mean: Arr
     for group in observed.groups:
         there = observed.present(group)
         spread = X @ _of(s.cov, group, observed) @ X.transpose(0, 2, 1)
-        for seen, steps in _patterns(there):
+        for seen, steps in patterns(there):
             o = np.flatnonzero(seen)
             v = errors[np.ix_(group, steps, o)].reshape(-1, len(o))
             E = v.T @ v + len(group) * spread[np.ix_(steps, o, o)].sum(axis=0)
@@ -304,13 +304,6 @@ def _noise(model: LinearGaussian, observed: Observations, s: Smoothed, mean: Arr
     if kind == "scalar":
         return float(np.trace(total)) / float(counts.sum()) * np.eye(m)
     return np.diag(np.where(counts > 0, np.diag(total) / np.maximum(counts, 1), np.diag(R)))
-
-
-def _patterns(there: Array) -> list[tuple[Array, Array]]:
-    """Which entries were seen, and at which steps exactly these; steps without observed are left out."""
-    kinds, which = np.unique(there, axis=0, return_inverse=True)
-    which = which.ravel()
-    return [(seen, np.flatnonzero(which == k)) for k, seen in enumerate(kinds) if seen.any()]
 
 
 def _completed(E: Array, R: Array, seen: Array, count: int) -> Array:

@@ -17,7 +17,9 @@ from remanence.kalman.results import Filtered, Forecast, join_groups, shared
 from remanence.kalman.smoother import check_filtered
 from remanence.memory.gaussian import psd_root, symmetric
 from remanence.methods.signals.real_pairs import complex_entries
-from remanence.validation import check_count
+from remanence.validation import check_count, check_memory
+
+FEWER = "ask for fewer steps"
 
 
 def forecast(model: LinearGaussian, filtered: Filtered, steps: int) -> Forecast:
@@ -58,7 +60,8 @@ def forecast(model: LinearGaussian, filtered: Filtered, steps: int) -> Forecast:
         ahead = forecast(model.pairs, pairs_of(filtered), steps)
         return Forecast(*complex_states(ahead.mean, ahead.cov))
     steps = check_count(steps, "steps")
-    T = filtered.mean.shape[-2]
+    T, series = filtered.mean.shape[-2], len(filtered.mean) if filtered.many else 1
+    check_memory(8.0 * (series * model.features + model.features**2) * steps, f"a forecast of {steps} steps", FEWER)
     pushes = np.zeros((1, model.features)) if model.pushes is None else model.pushes
     given = (model.steps.A, model.A.ndim == 3), (model.steps.Q, model.Q.ndim == 3), (pushes, model.inputs_per_step)
     for name, (stack, stepwise) in zip(("A", "Q", "u"), given, strict=True):
@@ -87,6 +90,7 @@ def check_length(model: LinearGaussian, T: Any) -> int:
     """T as an integer; a model with parameters given per step must have at least T steps."""
     check_model(model)
     steps = check_count(T, "T")
+    check_memory(16.0 * model.features * steps, f"{steps} steps", FEWER)
     if model.length is not None and model.length < steps:
         raise InputError(f"expected T of at most {model.length}, the steps the model has, got {T}; extend the model")
     return steps
@@ -126,16 +130,21 @@ def sample(model: LinearGaussian, T: int, seed: Any = 0) -> tuple[Array, Any]:
         return complex_entries(states), changed(seen, complex_entries)
     rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(check_count(seed, "seed", 0))
     s, pushes = model.steps, np.zeros((1, model.features)) if model.pushes is None else model.pushes
-    drift, noise = ([psd_root(v) for v in stack] for stack in (s.Q, s.R))
+    drift, noise = (np.array([psd_root(v) for v in stack[:T]]) for stack in (s.Q, s.R))
     d, m = model.features, s.X.shape[1]
-    theta, Y = np.empty((T, d)), np.empty((T, m))
-    for t in range(T):
-        if t:
-            theta[t] = at(s.A, t) @ theta[t - 1] + drift[t if len(drift) > 1 else 0] @ rng.standard_normal(d)
-            theta[t] += at(pushes, t)
-        else:
-            theta[0] = model.mean + psd_root(model.cov) @ rng.standard_normal(d)
-        Y[t] = at(s.X, t) @ theta[t] + noise[t if len(noise) > 1 else 0] @ rng.standard_normal(m)
+    draws = rng.standard_normal((T, d + m))
+    moves, errors = _spread(drift, draws[:, :d]), _spread(noise, draws[:, d:])
+    theta = np.empty((T, d))
+    theta[0] = model.mean + psd_root(model.cov) @ draws[0, :d]
+    for t in range(1, T):
+        theta[t] = at(s.A, t) @ theta[t - 1] + moves[t]
+        theta[t] += at(pushes, t)
+    Y = np.matmul(s.X[:T], theta[..., None])[..., 0] + errors
     if len(set(s.rows.tolist())) == 1:
         return theta, Y
     return theta, [y[:rows] for y, rows in zip(Y, s.rows, strict=False)]
+
+
+def _spread(roots: Array, draws: Array) -> Array:
+    """Draws (T, n) as noise of the covariances whose roots these are (1 or T, n, n)."""
+    return np.asarray(draws @ roots[0].T if len(roots) == 1 else np.matmul(roots, draws[..., None])[..., 0])

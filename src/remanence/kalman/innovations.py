@@ -13,12 +13,14 @@ from remanence.errors import InputError
 from remanence.kalman.complex.pairs import pairs_of, real_observations
 from remanence.kalman.gains import at
 from remanence.kalman.model import LinearGaussian
-from remanence.kalman.observations import check_observations
+from remanence.kalman.observations import check_observations, patterns
 from remanence.kalman.results import Filtered
 from remanence.kalman.smoother import check_all_kept, check_filtered
-from remanence.kernels.constants import CONFLICT, SEEN
+from remanence.kernels.constants import CAREFUL, CONFLICT, SEEN
 from remanence.memory.gaussian import gain
 from remanence.methods.signals.real_pairs import complex_entries
+
+PART = 2**12  # steps at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,10 +104,14 @@ def innovations(model: LinearGaussian, filtered: Filtered, Y: Any) -> Innovation
     squares, degrees = np.zeros((N, T)), np.zeros((N, T), np.int64)
     for group in observed.groups:
         cov = filtered.predicted_cov[group[0]] if many else filtered.predicted_cov
-        there = observed.present(group)
-        for t in range(T):
-            if there[t].any():
-                squares[group, t], degrees[group, t] = _square(model, cov[t], t, there[t], errors, observed.Y, group)
+        for there, steps in patterns(observed.present(group)):
+            for part in np.array_split(steps, -(-len(steps) // PART)):
+                known = _plain_squares(model, cov[part], part, there, errors[group])
+                if known is not None:
+                    squares[np.ix_(group, part)], degrees[np.ix_(group, part)] = known, there.sum()
+                    continue
+                for t in part:
+                    squares[group, t], degrees[group, t] = _square(model, cov[t], t, there, errors, observed.Y, group)
     pvalues = np.where(degrees > 0, gammaincc(np.maximum(degrees, 1) / 2, squares / 2), np.where(squares > 0, 0.0, 1.0))
     results = (errors, squares, degrees, pvalues)
     return Innovations(*(v if many else v[0] for v in results))
@@ -117,6 +123,22 @@ def expected(model: LinearGaussian, filtered: Filtered, mean: Array) -> Array:
         return filtered.expected[None]
     X = model.steps.X
     return np.asarray(mean @ X[0].T if len(X) == 1 else np.einsum("ntd,tmd->ntm", mean, X))
+
+
+def _plain_squares(model: LinearGaussian, cov: Array, steps: Array, there: Array, errors: Array) -> Array | None:
+    """The squares (N, T) of steps that have the same entries, at once; None where an entry may be decided by others."""
+    s, o = model.steps, np.flatnonzero(there)
+    X, R, least = (v if len(v) == 1 else v[steps] for v in (s.X, s.R, s.least_R))
+    Z = X[:, o]
+    S = Z @ cov @ Z.transpose(0, 2, 1) + R[:, o][:, :, o]
+    if not (least > CAREFUL * S.diagonal(axis1=1, axis2=2).max(axis=1)).all():
+        return None
+    try:
+        C = np.linalg.cholesky(S)
+    except np.linalg.LinAlgError:
+        return None
+    e = errors[:, steps][:, :, o]
+    return np.asarray((np.linalg.solve(C, e.transpose(1, 2, 0)) ** 2).sum(axis=1).T)
 
 
 def _square(

@@ -86,6 +86,15 @@ def unmasked(Y: Any) -> Any:
     return np.where(np.ma.getmaskarray(Y), np.nan, check_numbers(Y.data, "Y", np.float64))
 
 
+def patterns(there: Array) -> list[tuple[Array, Array]]:
+    """Which entries are there, and at which steps exactly these; steps without observations are left out."""
+    if there.all():
+        return [(there[0], np.arange(len(there)))] if there.size else []
+    kinds, which = np.unique(there, axis=0, return_inverse=True)
+    which = which.ravel()
+    return [(seen, np.flatnonzero(which == k)) for k, seen in enumerate(kinds) if seen.any()]
+
+
 def _groups(Y: Array) -> list[Array]:
     missing = np.isnan(Y)
     if len(Y) == 1 or not missing.any():
