@@ -73,7 +73,7 @@ def test_forecasts_need_no_more_and_the_rest_says_what_to_do(tmp_path):
     for ask in (lambda: kalman.smooth(model, short), lambda: kalman.innovations(model, short, Y)):
         with pytest.raises(rm.InputError, match='keep="all"'):
             ask()
-    with pytest.raises(rm.InputError, match="expected keep to be one of"):
+    with pytest.raises(rm.InputError, match="expected keep 'all' or 'last'"):
         kalman.filter(model, Y, keep="first")
     rm.save(short, tmp_path / "short.rmn")
     loaded = rm.load(tmp_path / "short.rmn")

@@ -81,6 +81,9 @@ def test_other_settings_are_refused():
     other = kalman.LinearGaussian(np.eye(3), np.eye(3), np.ones((1, 3)), np.eye(1), np.zeros(3), np.eye(3))
     for call in (
         lambda: kalman.filter(model, np.zeros((4, 3)), form="information"),
+        lambda: kalman.filter(model, np.zeros((4, 3)), form=np.zeros(2)),
+        lambda: kalman.filter(model, np.zeros((4, 3)), keep=[np.zeros(2)]),
+        lambda: kalman.learn(model, np.zeros((4, 3)), parts=np.zeros(2)),
         lambda: kalman.filter("model", np.zeros((4, 3))),
         lambda: kalman.smooth(model, np.zeros((4, 3))),
         lambda: kalman.smooth(other, f),
@@ -97,6 +100,10 @@ def test_other_settings_are_refused():
     ):
         with pytest.raises(InputError, match="expected"):
             call()
+    for call in (kalman.forecast, kalman.sample, kalman.backward_transfer):
+        for steps in (10**13, 2**80):
+            with pytest.raises(InputError, match="GB of memory"):
+                call(model, *((f, steps) if call is kalman.forecast else (steps,)))
 
 
 def test_growth_without_bound_is_said():
@@ -120,6 +127,17 @@ def test_a_model_is_a_value_of_its_own():
     np.testing.assert_array_equal(before.mean, kalman.filter(model, Y.tolist()).mean)
     with pytest.raises(FrozenInstanceError):
         before.mean = Y
+    known = GOOD | {
+        "X": [np.ones((1, 2)), np.ones((2, 2))],
+        "R": [np.eye(1), np.eye(2)],
+        "B": np.eye(2),
+        "u": np.ones(2),
+    }
+    ragged = kalman.LinearGaussian(**known)
+    turning = kalman.LinearGaussian(**(GOOD | {"A": 1j * np.eye(2)}))
+    for array in (model.A, model.Q, model.R, model.mean, model.cov, ragged.X[1], ragged.B, ragged.u, turning.A):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
 
 
 def test_the_first_transition_is_not_used():

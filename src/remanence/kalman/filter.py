@@ -21,6 +21,7 @@ from remanence.kalman.model import LinearGaussian, Steps
 from remanence.kalman.observations import check_observations
 from remanence.kalman.results import Filtered, join_groups, shared
 from remanence.kalman.time.inputs import with_known_one, without_known_one
+from remanence.validation import check_word
 
 FORMS = ("covariance", "root")
 KEEPS = ("all", "last")
@@ -77,10 +78,8 @@ def filter(model: LinearGaussian, Y: Any, form: str = "covariance", keep: str = 
     Kalman (1960), "A new approach to linear filtering and prediction problems", Journal of Basic Engineering.
     """
     check_model(model)
-    if form not in FORMS:
-        raise InputError(f"expected form to be one of {FORMS}, got {form!r}")
-    if keep not in KEEPS:
-        raise InputError(f"expected keep to be one of {KEEPS}, got {keep!r}")
+    check_word(form, "form", FORMS)
+    check_word(keep, "keep", KEEPS)
     if model.pairs is not None:
         return complex_filtered(filter(model.pairs, real_observations(Y), form, keep), model)
     observed = check_observations(model, Y)

@@ -103,6 +103,7 @@ class LinearGaussian:
             values = {name: as_complex(value) for name, value in given.items()}
             real = real_model(type(self), values)
             for name, value in {**values, "steps": real.steps, "pushes": real.pushes, "pairs": real}.items():
+                _fixed(*(value if isinstance(value, tuple) else (value,)))
                 object.__setattr__(self, name, value)
             return
         mean = _array(self.mean, "mean")
@@ -128,9 +129,10 @@ class LinearGaussian:
         check_covariances(cov[None], "cov")
         least_Q = check_covariances(_stacked(Q), "Q")
         least_R = _check_noise(R, Rs)
-        inner = Steps(_stacked(A), _stacked(Q), Xs, Rs, rows, least_Q, least_R)
         known = {"A": A, "Q": Q, "X": X, "R": R, "mean": mean, "cov": cov, "B": B, "u": u, "pushes": pushes}
-        for name, value in {**known, "steps": inner}.items():
+        inner = _fixed(_stacked(A), _stacked(Q), Xs, Rs, rows, least_Q, least_R)
+        for name, value in {**known, "steps": Steps(*inner)}.items():
+            _fixed(*(value if isinstance(value, tuple) else (value,)))
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -198,6 +200,14 @@ class LinearGaussian:
 
     def _parts(self, s: Steps) -> list[tuple[Array, bool]]:
         return [(s.A, self.A.ndim == 3), (s.Q, self.Q.ndim == 3), (s.X, _stepwise(self.X)), (s.R, _stepwise(self.R))]
+
+
+def _fixed(*parts: Any) -> tuple[Any, ...]:
+    """The same arrays, which cannot be written to any more: a model was checked as a whole."""
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            part.flags.writeable = False
+    return parts
 
 
 def _stepwise(value: Any) -> bool:

@@ -101,7 +101,8 @@ def extended(
     known = Gaussian(start.mean, start.cov)
     for t in range(T):
         if t:
-            value, A[t] = linearized_at(g[t], dg[t], known.mean, "transition")
+            value, slope = linearized_at(g[t], dg[t], known.mean, "transition")
+            A[t] = check_transition(value, slope, d)
             if dg[t] is not None and "transition" in unchecked:
                 unchecked.remove("transition")
                 check_jacobian(g[t], value, A[t], known.mean, known.cov, "transition", np.subtract, t)
@@ -192,9 +193,16 @@ def residual_of(residual: Any, y: Array, predicted: Array) -> Array:
     return np.where(missing, np.nan, error)
 
 
+def check_transition(value: Array, slope: Array, d: int) -> Array:
+    """The linear part (d, d) of a transition, which leads from d numbers to as many."""
+    if len(value) != d:
+        raise InputError(f"expected transition to return {d} numbers, as mean has, got {len(value)}")
+    return slope
+
+
 def check_linear_parts(Y: Any, Q: Any, R: Any, mean: Any, cov: Any) -> tuple[LinearGaussian, Array]:
     """Check the linear parameters as a model with X = 0."""
-    d = np.size(mean)
+    d = check_numbers(mean, "mean", np.float64).size
     ragged = isinstance(Y, (list, tuple)) and len({np.shape(y) for y in Y}) > 1
     if ragged:
         X: Any = [np.zeros((np.size(y), d)) for y in Y]

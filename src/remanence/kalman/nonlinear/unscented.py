@@ -18,7 +18,7 @@ from remanence.arrays import Array
 from remanence.errors import InputError, NumericalError
 from remanence.kalman.gains import at
 from remanence.kalman.model import LinearGaussian
-from remanence.kalman.nonlinear.extended import check_linear_parts, functions, residual_of, stepped
+from remanence.kalman.nonlinear.extended import check_linear_parts, check_transition, functions, residual_of, stepped
 from remanence.kalman.nonlinear.jacobians import Minus, value_at
 from remanence.kalman.results import Filtered
 from remanence.memory.gaussian import RootGaussian, psd_root
@@ -89,9 +89,8 @@ def unscented(
     known, results = RootGaussian(start.mean, psd_root(start.cov)), []
     for t in range(T):
         if t:
-            value, A[t], left = _spread_through(g[t], known, spread, np.subtract, "transition")
-            if len(value) != d:
-                raise InputError(f"expected transition to return {d} numbers, as mean has, got {len(value)}")
+            value, slope, left = _spread_through(g[t], known, spread, np.subtract, "transition")
+            A[t] = check_transition(value, slope, d)
             Qs[t] = at(s.Q, t) + left @ left.T
             known = RootGaussian(value, known.advanced(A[t], Qs[t]).factor)
         before, rows = known, int(s.rows[t if len(s.rows) > 1 else 0])
