@@ -142,3 +142,19 @@ def test_a_batch_norm_without_running_statistics_raises_an_error():
     with pytest.raises(rm.InputError, match=r"^1 normalizes by batch statistics.*track_running_stats=True"):
         rm.deep.GradientProjection(network(nn.BatchNorm1d(20, track_running_stats=False)))
     rm.deep.GradientProjection(nn.Sequential(nn.Conv1d(2, 4, 3), nn.InstanceNorm1d(4)))
+
+
+def test_running_statistics_that_are_replaced_by_other_tensors_are_restored(rows, learn, moved, answers):
+    """As the callback for stochastic weight averaging of Lightning does before it computes them anew."""
+    net, x = network(nn.BatchNorm1d(20)), rows(5, 6)
+    net(3 * rows(9, 6))
+    guard, optimizer = rm.deep.GradientProjection(net), optim.SGD(net.parameters(), lr=0.01)
+    guard.absorb([x])
+    old = [(x, answers(net, x))]
+    with pytest.warns(UserWarning, match=r"1\.running_mean changed"), guard.protect(optimizer):
+        (net(rows(5, 6, seed=1)) - 1).square().mean().backward()
+        net[1].running_mean = torch.zeros_like(net[1].running_mean)
+        net[1].running_var = torch.ones_like(net[1].running_var)
+    assert moved(net, old) < 1e-13
+    learn(net, guard, rows(5, 6, seed=2), optimizer)
+    assert moved(net, old) < 1e-13

@@ -220,3 +220,62 @@ def test_gradients_of_a_closure_are_projected_too(by_name, rows):
                     optimizer.step(closure)
         trained.append(net[0].weight.detach())
     assert torch.equal(*trained)
+
+
+def test_choose_puts_back_buffers_gradients_and_modes_too(rows):
+    class Running(nn.Module):
+        """Statistics that are not in the state_dict, and are replaced by new tensors."""
+
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.layer = nn.Linear(10, 3).double()
+            self.register_buffer("mean", torch.zeros(10, dtype=torch.float64), persistent=False)
+
+        def forward(self, x):
+            if self.training:
+                self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+            return self.layer(x - self.mean)
+
+        def get_extra_state(self):
+            return {"anything": 1}
+
+        def set_extra_state(self, state):
+            pass
+
+    net, x = Running(), rows(3, 10)
+    guard = rm.deep.GradientProjection(net, free=["mean"])
+    guard.absorb([x])
+    loss(net, x).backward()
+    net.eval()
+    weights, gradient, mean = net.layer.weight.detach().clone(), net.layer.weight.grad.clone(), net.mean
+    value = mean.clone()
+
+    def train():
+        net.train()
+        optimizer = optim.SGD(net.parameters(), lr=0.1)
+        with guard.protect(optimizer):
+            loss(net, rows(3, 10, seed=1)).backward()
+            optimizer.step()
+
+    guard.choose(train, lambda: 1.0, candidates=(0.5, 0.9))
+    assert net.mean is mean and torch.equal(mean, value) and not net.training
+    assert torch.equal(net.layer.weight, weights) and torch.equal(net.layer.weight.grad, gradient)
+
+
+@pytest.mark.parametrize("score", [None, "high", [1.0, 2.0], torch.ones(2)])
+def test_scores_that_are_no_numbers_are_refused(score, started):
+    _, guard, _, _ = started()
+    with pytest.raises(rm.InputError, match="expected old_score to return a number"):
+        guard.choose(lambda: None, lambda: score)
+    with pytest.raises(rm.InputError, match="expected new_score to return a number"):
+        guard.choose(lambda: None, lambda: 1.0, new_score=lambda: score)
+    assert guard.energy == 1.0
+
+
+@pytest.mark.parametrize("bad", [lambda y: y.detach().mean(), lambda y: (y * math.nan).mean()])
+def test_preview_of_a_loss_without_gradients_or_not_finite_raises_an_error(bad, started):
+    net, guard, _, new = started()
+    with pytest.raises(rm.InputError, match="expected a finite loss that depends on the parameters"):
+        guard.preview([new], lambda model, batch: bad(model(batch)))
+    assert all(p.grad is None for p in net.parameters())

@@ -38,14 +38,16 @@ from remanence.deep.guards.parameter_roles import ParameterRoles, assign_roles, 
 from remanence.deep.guards.planning import (
     GuardChoice,
     Loss,
+    ModelState,
     Trial,
+    as_number,
     check_budget,
     check_callables,
     gradient_left,
     loosest_within,
     model_loss,
 )
-from remanence.deep.guards.projection.buffers import FrozenBuffer, changed_outside_message
+from remanence.deep.guards.projection.buffers import FrozenBuffer, buffer_locations, changed_outside_message
 from remanence.deep.guards.projection.guarded_steps import StepProjector
 from remanence.deep.guards.projection.layer_projector import LayerProjector
 from remanence.deep.guards.projection.protected_directions import FrozenTensor, ProtectedDirections
@@ -240,9 +242,9 @@ class LayerGuard(Guard):
 
         The model is trained from its current weights at one candidate after the other, until the old score is within
         the budget. Then the gap between that candidate and the last one outside the budget is halved a few times.
-        Afterwards model and optimizer states inside `train` are not used further: the model has the weights it had
-        before, and the guard has the chosen setting for all tasks so far. (The A of adapters whose B is zero moves to
-        where this setting has it, which changes no output.)
+        Afterwards model and optimizer states inside `train` are not used further: the model has the weights, buffers,
+        gradients and modes it had before, and the guard has the chosen setting for all tasks so far. (The A of adapters
+        whose B is zero moves to where this setting has it, which changes no output.)
 
         Parameters
         ----------
@@ -268,25 +270,26 @@ class LayerGuard(Guard):
         values = tuple(default if candidates is None else candidates)
         more = (3 if candidates is None else 0) if refine is None else check_count(refine, "refine", low=0)
         check_callables(train=train, old_score=old_score, **({} if new_score is None else {"new_score": new_score}))
+        old_score, new_score = as_number(old_score, "old_score"), new_score and as_number(new_score, "new_score")
         share, score = check_budget(budget), check_number(float(old_score()), "old_score", low=-math.inf)
         allowed = score - share * abs(score)
         if not values or not self._memory.tasks:
             raise InputError("expected candidates and an absorbed task to choose by, got none")
-        weights = {n: t.detach().clone() for n, t in self.model.state_dict().items()}
+        start = ModelState(self.model)
         before, memory = getattr(self, name), self._memory
 
         def trial(value: float) -> Trial:
             self._reprotect(name, value, memory)
             train()
             found = value, float(old_score()), float("nan") if new_score is None else float(new_score())
-            self.model.load_state_dict(weights)
+            start.restore()
             return found
 
         try:
             choice = loosest_within(name, values, allowed, more, trial)
             self._reprotect(name, choice.value, memory)
         except BaseException:
-            self.model.load_state_dict(weights)
+            start.restore()
             setattr(self, name, before)
             self._memory = memory
             raise
@@ -364,10 +367,11 @@ class LayerGuard(Guard):
             for name, directions in memory.directions.items()
             if directions.basis.shape[2]
         ]
+        buffers = buffer_locations(self.model)  # by location: also those of norms may be replaced by other tensors
         for name, value in memory.frozen.items():
-            if name in self._roles.buffers:
-                warns = name in self._roles.read
-                projectors.append(FrozenBuffer(name, self._roles.buffers[name], value, warns))
+            if name in buffers:
+                warns = name in self._roles.read or name in self._roles.norm_of
+                projectors.append(FrozenBuffer(name, buffers[name], value, warns))
             else:
                 projectors.append(FrozenTensor(name, self._roles.frozen[name], value))
         for name, used in memory.table_rows.items():

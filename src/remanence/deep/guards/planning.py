@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from remanence.deep.guards.checks.batches import check_batches
 from remanence.deep.guards.parameter_roles import ParameterRoles
+from remanence.deep.guards.projection.buffers import buffer_locations
 from remanence.deep.guards.projection.guarded_steps import StepProjector
 from remanence.errors import InputError
 from remanence.validation import check_number
@@ -90,6 +91,32 @@ def _between(setting: str, a: float, b: float) -> float:
     return float((a * b) ** 0.5) if a > 0 and b > 0 else (a + b) / 2
 
 
+class ModelState:
+    """The weights, buffers, gradients and modes of a model, to put back after a trial."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.weights = {n: t.detach().clone() if isinstance(t, Tensor) else t for n, t in model.state_dict().items()}
+        self.buffers = [
+            (module, own, tensor, tensor.detach().clone())  # those that state_dict leaves out, too
+            for module, own in buffer_locations(model).values()
+            if (tensor := module._buffers[own]) is not None
+        ]
+        self.gradients = [(p, None if p.grad is None else p.grad.clone()) for p in model.parameters()]
+        self.modes = [(module, module.training) for module in model.modules()]
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Put everything back."""
+        for module, own, tensor, value in self.buffers:
+            module._buffers[own] = tensor.copy_(value)
+        self.model.load_state_dict(self.weights)
+        for parameter, gradient in self.gradients:
+            parameter.grad = None if gradient is None else gradient.clone()
+        for module, mode in self.modes:
+            module.training = mode
+
+
 def model_loss(model: nn.Module, batch: Any) -> Tensor:
     """Return the loss that a model computes from a batch with labels, as those of transformers do."""
     output = model(**batch) if isinstance(batch, Mapping) else None
@@ -114,6 +141,12 @@ def gradient_left(
         value = loss(model, batch)
         if not isinstance(value, Tensor) or value.numel() != 1:
             raise InputError(f"expected loss to return one number, got {type(value).__name__}")
+        if not (value.requires_grad and bool(value.isfinite())):
+            raise InputError(
+                f"expected a finite loss that depends on the parameters, got {float(value):g} "
+                f"{'with' if value.requires_grad else 'without'} gradients; check the batches, and that loss does not "
+                "use no_grad, detach or item"
+            )
         found = torch.autograd.grad(value, parameters, allow_unused=True)
         total = [t if g is None else t + g for t, g in zip(total, found, strict=True)]
         seen += 1
@@ -153,3 +186,16 @@ def check_callables(**given: Any) -> None:
     for name, value in given.items():
         if not callable(value):
             raise InputError(f"expected {name} to be a function, got {type(value).__name__}; try {name}=lambda: …")
+
+
+def as_number(score: Callable[[], Any], name: str) -> Callable[[], float]:
+    """Return a function of the user that raises InputError if it returns no number."""
+
+    def checked() -> float:
+        found = score()
+        try:
+            return float(found)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"expected {name} to return a number, got {type(found).__name__}") from error
+
+    return checked
