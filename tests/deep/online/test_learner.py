@@ -216,3 +216,30 @@ def test_the_repr_says_what_it_is(name):
 def test_settings_are_looked_at(make):
     with pytest.raises(rm.InputError, match="expected"):
         make(network())
+
+
+@every_learner
+def test_targets_in_bfloat16_are_learned_by_a_network_in_bfloat16(name):
+    learner = LEARNERS[name](network(torch.bfloat16))
+    x, y = (part.bfloat16() for part in next(batches(name, sizes=(3,))))
+    before = weights(learner)
+    errors = learner.step(x, y)
+    assert errors.dtype == torch.bfloat16 and not torch.equal(weights(learner), before)
+    with pytest.raises(rm.InputError, match=r"y of shape .* meta device"):
+        learner.step(x, y.to("meta"))
+    with pytest.raises(rm.InputError, match="on meta"):
+        learner.step(x.to("meta"), y)
+
+
+@every_learner
+@pytest.mark.parametrize(
+    ("net", "message"),
+    [
+        (lambda: nn.LazyLinear(2), "weight has no size yet; run one batch"),
+        (lambda: nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2, device="meta")), r"got 1\.weight on the meta device"),
+        (lambda: nn.Linear(3, 2, dtype=torch.complex64), "real values, got weight of torch.complex64"),
+    ],
+)
+def test_parameters_without_real_values_are_refused(name, net, message):
+    with pytest.raises(rm.InputError, match=message):
+        LEARNERS[name](net())

@@ -48,16 +48,26 @@ def inside(name: str, layer: str) -> bool:
     return not layer or name == layer or name.startswith(layer + ".")
 
 
+def _check_numbers(parameters: dict[str, Tensor]) -> None:
+    """Raise InputError for parameters without a size, without values, or of complex numbers."""
+    for name, parameter in parameters.items():
+        if torch.nn.parameter.is_lazy(parameter):
+            raise InputError(f"{name} has no size yet; run one batch through the network first")
+        if parameter.is_meta or parameter.is_complex():
+            got = "on the meta device" if parameter.is_meta else f"of {parameter.dtype}"
+            raise InputError(f"expected parameters with real values, got {name} {got}; load its weights, or freeze it")
+
+
 def as_batch(x: Any, like: Tensor) -> Tensor:
     """Return a batch (n, …) on the device of `like`; real inputs are converted to its dtype, integers are kept."""
     try:
         batch = x.detach() if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
     except (TypeError, ValueError):
         raise InputError(f"expected a batch of inputs as a tensor or an array, got {type(x).__name__}") from None
-    if batch.is_complex() or batch.ndim < 1 or not len(batch):
+    if batch.is_complex() or batch.is_meta or batch.ndim < 1 or not len(batch):
         raise InputError(
-            f"expected at least one sample, (n, …), of real numbers, got {tuple(batch.shape)} of {batch.dtype}; "
-            f"for one sample pass x[None]"
+            f"expected at least one sample, (n, …), of real numbers, got {tuple(batch.shape)} of {batch.dtype} on "
+            f"{batch.device}; for one sample pass x[None]"
         )
     if not batch.is_floating_point():
         return batch.to(like.device)
@@ -76,6 +86,7 @@ class FlatParameters:
         self.module = module
         self.names = trainable(module, layers) if names is None else tuple(names)
         parameters = self.parameters()
+        _check_numbers(parameters)
         self.shapes = {name: tuple(p.shape) for name, p in parameters.items()}
         if len({p.device for p in parameters.values()}) > 1:
             raise InputError("expected all parameters on one device, got several; move the network to one device")

@@ -139,7 +139,11 @@ def check_outputs_finite(*arrays: Array) -> None:
 
 def check_targets(y: Any, shape: tuple[int, ...]) -> Array:
     """Return y as float64 numbers, one row per sample and one column per output of the network."""
-    targets = check_numbers(y.numpy(force=True) if isinstance(y, Tensor) else y, "y", np.float64)
+    if isinstance(y, Tensor):
+        if y.is_meta:
+            raise InputError(f"expected y of shape {shape} with values, got a tensor on the meta device")
+        y = (y.to(torch.float64) if y.is_floating_point() else y).numpy(force=True)  # NumPy has no bfloat16
+    targets = check_numbers(y, "y", np.float64)
     if targets.shape != shape:
         hint = "; for one output pass y[:, None]" if targets.ndim == 1 and shape[1] == 1 else ""
         raise InputError(f"expected y of shape {shape}, like the network's outputs, got {targets.shape}{hint}")
