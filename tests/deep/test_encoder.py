@@ -6,6 +6,7 @@ import pytest
 import remanence as rm
 
 torch = pytest.importorskip("torch")
+nn = torch.nn
 
 
 def network():
@@ -74,3 +75,25 @@ def test_another_encoder_raises_an_error():
     assert rm.deep.Encoder(twin).fingerprint() != rm.deep.Encoder(twin, layer="2").fingerprint()
     model.features = rm.deep.Encoder(twin)
     np.testing.assert_array_equal(model.predict(X), answers)
+
+
+def test_modules_and_inputs_in_bfloat16():
+    rows = torch.randn(5, 3, generator=torch.Generator().manual_seed(0)).bfloat16()
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh()).bfloat16()
+    found = rm.deep.Encoder(net).transform(rows)
+    assert found.dtype == np.float32 and np.array_equal(found, net(rows).detach().float().numpy())
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        ("net", "expected a torch module to encode with, got str"),
+        (nn.Linear(3, 2, device="meta"), "meta device"),
+        (nn.GRU(3, 2), "returns a tensor with a row for each of 4 inputs, got <class 'tuple'>"),
+        (nn.Flatten(0), r"got of shape \(12,\)"),
+        (nn.Linear(5, 2), "mat1 and mat2 shapes"),
+    ],
+)
+def test_modules_that_do_not_encode_rows_raise_an_error(module, message):
+    with pytest.raises(rm.InputError, match=message):
+        rm.deep.Encoder(module).transform(np.zeros((4, 3)))

@@ -7,6 +7,8 @@ import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from remanence.arrays import Array
+from remanence.deep.nn.outputs import as_input_error
+from remanence.deep.nn.tensors import as_numbers
 from remanence.errors import InputError
 from remanence.hashing import new_digest, short
 from remanence.progress import track_progress
@@ -73,6 +75,10 @@ class Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             Outputs of the module or layer; all axes after the first are flattened into one.
         """
         check_count(self.batch_size, "batch_size")
+        if not isinstance(self.module, torch.nn.Module):
+            raise InputError(f"expected a torch module to encode with, got {type(self.module).__name__}")
+        if any(t.is_meta for t in (*self.module.parameters(), *self.module.buffers())):
+            raise InputError("expected a module with its weights, got one on the meta device; load them first")
         inputs = self._inputs(X)
         parameter = next(self.module.parameters(), torch.zeros(()))
         training = {module: module.training for module in self.module.modules()}
@@ -91,14 +97,21 @@ class Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     if batch.is_floating_point():
                         batch = batch.to(parameter.dtype)
                     caught.clear()
-                    output = self.module(batch)
+                    with as_input_error(batch):
+                        output = self.module(batch)
                     if self.layer is not None:
                         if not caught:
                             raise InputError(
                                 f"expected layer {self.layer!r} to be called in the module's forward, but it was not"
                             )
                         output = caught[-1]
-                    parts.append(output.flatten(1).cpu().numpy())
+                    if not isinstance(output, torch.Tensor) or output.ndim < 1 or len(output) != len(batch):
+                        got = f"of shape {tuple(output.shape)}" if isinstance(output, torch.Tensor) else type(output)
+                        raise InputError(
+                            f"expected a module or layer that returns a tensor with a row for each of {len(batch)} "
+                            f"inputs, got {got}; choose another layer"
+                        )
+                    parts.append(as_numbers(output.flatten(1)))
         finally:
             if hook is not None:
                 hook.remove()
@@ -118,7 +131,7 @@ class Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return str(self._hashed[1])
 
     def _inputs(self, X: Any) -> Array:
-        inputs = X.numpy(force=True) if isinstance(X, torch.Tensor) else np.asarray(X)
+        inputs = np.asarray(as_numbers(X))
         if inputs.dtype.kind not in "fiub" or not len(inputs):
             raise InputError(f"expected a non-empty array of numbers to encode, got {inputs.dtype} of {inputs.shape}")
         if self.shape is not None:

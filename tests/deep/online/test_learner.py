@@ -225,7 +225,7 @@ def test_targets_in_bfloat16_are_learned_by_a_network_in_bfloat16(name):
     before = weights(learner)
     errors = learner.step(x, y)
     assert errors.dtype == torch.bfloat16 and not torch.equal(weights(learner), before)
-    with pytest.raises(rm.InputError, match=r"y of shape .* meta device"):
+    with pytest.raises(rm.InputError, match="numbers in memory, got a tensor on meta"):
         learner.step(x, y.to("meta"))
     with pytest.raises(rm.InputError, match="on meta"):
         learner.step(x.to("meta"), y)

@@ -39,6 +39,15 @@ def to_array(tensor: Tensor) -> tuple[Array, str]:
     return plain.numpy(), dtype
 
 
+def as_numbers(value: Any) -> Any:
+    """Return a tensor as an array in a dtype that NumPy has, and anything else as it is."""
+    if not isinstance(value, Tensor):
+        return value
+    if value.is_meta or value.layout != torch.strided:
+        raise InputError(f"expected dense numbers in memory, got a tensor on {value.device} ({value.layout})")
+    return (value.float() if value.dtype == torch.bfloat16 else value).numpy(force=True)
+
+
 def to_tensor(array: Array, dtype: str) -> Tensor:
     """Return the tensor that `to_array` converted."""
     if dtype not in DTYPES:

@@ -16,6 +16,7 @@ from torch import Tensor
 from remanence.arrays import Array
 from remanence.deep.nn.flat_parameters import FlatParameters, as_batch
 from remanence.deep.nn.saved_parts import SavedParts
+from remanence.deep.nn.tensors import as_numbers
 from remanence.deep.nn.wrappers import unwrap
 from remanence.errors import InputError, NumericalError
 from remanence.validation import check_finite, check_numbers, quiet
@@ -139,11 +140,7 @@ def check_outputs_finite(*arrays: Array) -> None:
 
 def check_targets(y: Any, shape: tuple[int, ...]) -> Array:
     """Return y as float64 numbers, one row per sample and one column per output of the network."""
-    if isinstance(y, Tensor):
-        if y.is_meta:
-            raise InputError(f"expected y of shape {shape} with values, got a tensor on the meta device")
-        y = (y.to(torch.float64) if y.is_floating_point() else y).numpy(force=True)  # NumPy has no bfloat16
-    targets = check_numbers(y, "y", np.float64)
+    targets = check_numbers(as_numbers(y), "y", np.float64)
     if targets.shape != shape:
         hint = "; for one output pass y[:, None]" if targets.ndim == 1 and shape[1] == 1 else ""
         raise InputError(f"expected y of shape {shape}, like the network's outputs, got {targets.shape}{hint}")

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from remanence.arrays import Array
+from remanence.deep.nn.tensors import as_numbers
 from remanence.deep.online.learner import check_targets
 from remanence.errors import InputError
 from remanence.validation import check_number, check_numbers
@@ -68,7 +68,7 @@ def class_probabilities(y: Any, n: int, c: int) -> Array:
     """Return labels (n,) in 0..c−1, or probabilities (n, c) that sum to one, as probabilities."""
     if c < 2:
         raise InputError(f"expected a network with an output for each of two or more classes, got {c} output")
-    given = y.numpy(force=True) if isinstance(y, Tensor) else np.asarray(y)
+    given = np.asarray(as_numbers(y))
     if given.ndim == 1 and given.dtype.kind in "iu":
         if len(given) != n:
             raise InputError(f"x has {n} samples but y has {len(given)} labels; they must pair one by one")
