@@ -125,8 +125,19 @@ def test_a_doubled_file_is_refused(learned, tmp_path, rows):
     m, X, y = learned
     twice = np.r_[0:9000, 0:9000]
     assert "learned before" in outcome(m, written(tmp_path / "twice.csv", X, y, twice))
-    with pytest.raises(rm.InputError, match="learned before"):
+    with pytest.raises(rm.InputError, match=r"expected every row once, but .* are copies of rows above them"):
         learn_tables(tmp_path / "new", [tmp_path / "twice.csv"], KIND)
+    assert learn_tables(tmp_path / "new", [tmp_path / "twice.csv"], KIND, again=True).total("learned") == 18000
+
+
+@pytest.mark.parametrize("ledger", [None, "rows"])
+def test_copies_within_a_first_file_are_not_said_to_be_learned_before(tmp_path, rows, ledger):
+    X, y = rows
+    options = LearnOptions(label="kind", ledger=ledger)
+    file = written(tmp_path / "t.csv", X, y, np.r_[0:9000, 100:900])
+    report = learn_tables(tmp_path / "m", [file], options)
+    assert report.total("learned") == 9800 and len(report.warnings) == 1
+    assert "rows above them" in report.warnings[0] and "before" not in report.warnings[0]
 
 
 @pytest.mark.parametrize(("header", "reason"), [("A,b,c,d,kind\n", "'a' is missing"), ("u,v,w,z,kind\n", "missing")])

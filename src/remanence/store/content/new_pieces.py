@@ -60,7 +60,7 @@ class NewPieces:
         self.known, self.counts = KnownPieces(self.held.ledger), FileCounts()
         self.at_first, self.used = self.rows, dict[int, int]()
         self.met: Counter[str] = Counter()  # content that is in one file more than once is learned as often
-        self.familiar, self.added = 0, list[str]()
+        self.familiar, self.earlier, self.added = 0, 0, list[str]()  # rows that are known; of them from earlier files
         self.copies, self.repeats = 0, False  # of rows that are known one by one, and whether they repeat by nature
 
     @property
@@ -108,21 +108,33 @@ class NewPieces:
             return
         mostly = known >= DISTINCT and known > SHARE * len(piece.keys)
         if mostly or (known >= CERTAIN and known == len(piece.keys) and self.rows.are_all):
-            first = self.counts.skipped + self.counts.learned + 1
-            raise InputError(
-                f"expected rows that were not learned yet, but about {known:,} of {len(piece.keys):,} rows of "
-                f"{self.name} (from row {first:,} on) were learned before, in another order or among others, and would "
-                f"count twice; put the new rows into a file of their own, or learn all of them again, or start a model "
-                f"whose ledger knows every row",
-                arguments=("again", "ledger"),
-            )
+            raise self._familiar(known, piece.keys)
         self.familiar += known
+        self.earlier += self.at_first.familiar(piece.keys)
+
+    def _familiar(self, known: int, keys: Array) -> InputError:
+        """The error for rows that are mostly known: from earlier files, or from further up in this one."""
+        first = self.counts.skipped + self.counts.learned + 1
+        rows = f"about {known:,} of {len(keys):,} rows of {self.name} (from row {first:,} on)"
+        if 2 * self.at_first.familiar(keys) < known:
+            return InputError(
+                f"expected every row once, but {rows} are copies of rows above them, and would count twice; leave out "
+                f"the copies, or learn every row as often as it is there",
+                arguments=("again",),
+            )
+        return InputError(
+            f"expected rows that were not learned yet, but {rows} were learned before, in another order or among "
+            f"others, and would count twice; put the new rows into a file of their own, or learn all of them again, or "
+            f"start a model whose ledger knows every row",
+            arguments=("again", "ledger"),
+        )
 
     def _count_copies(self, keys: Array) -> None:
         copies = self.rows.familiar(keys)
         if copies and not self.copies:
             self.repeats = self.rows.distinct() < DIFFERENT
         self.copies += copies
+        self.earlier += self.at_first.familiar(keys)
 
     def check_copies(self) -> None:
         """Raise an InputError if half of the rows of the table, or more, are further copies of rows that are known."""
@@ -130,8 +142,8 @@ class NewPieces:
         if self.copies >= CERTAIN and 2 * self.copies >= rows and not self.repeats:
             raise InputError(
                 f"expected rows that were not learned yet, but {self.copies:,} of {rows:,} rows of {self.name} are "
-                f"further copies of rows that were learned before, and would count once more; leave out the copies, "
-                f"or learn all of them again",
+                f"further copies of rows {self._met}, and would count once more; leave out the copies, or learn every "
+                f"row as often as it is there",
                 arguments=("again",),
             )
 
@@ -147,10 +159,15 @@ class NewPieces:
     def warnings(self) -> list[str]:
         """What to tell of the table as a whole."""
         if self.copies and not self.repeats:
-            return [f"{self.copies:,} rows of {self.name} are further copies of rows learned before; they were learned"]
+            return [f"{self.copies:,} rows of {self.name} are further copies of rows {self._met}; they were learned"]
         if self.familiar < min(SOME, max(SOME_SHARE * self.counts.learned, 2)):
             return []
         return [
-            f"{self.familiar:,} rows of {self.name} look like rows learned before, among others that are new; all of "
+            f"{self.familiar:,} rows of {self.name} look like rows {self._met}, among others that are new; all of "
             f"them were learned"
         ]
+
+    @property
+    def _met(self) -> str:
+        """Where most rows that are known were met."""
+        return "learned before" if 2 * self.earlier >= self.familiar + self.copies else "above them"
