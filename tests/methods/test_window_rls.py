@@ -90,6 +90,24 @@ def test_windows_that_do_not_determine_the_weights(kind):
     np.testing.assert_allclose(errors, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("d, window", [(8, 5), (20, 10), (40, 38), (12, 14)])
+def test_windows_of_few_rows_beside_a_ridge_that_is_small_for_these_units(d, window, single):
+    """Samples of 16 bits: every direction that leaves the window is known by 1e12 times the ridge until then."""
+    rng = np.random.default_rng(5)
+    X = 3e4 * rng.standard_normal((4 * window + 60, d))
+    Y = X @ rng.standard_normal((d, 1))
+    method = rm.WindowRLS(window, 1e-3)
+    state, errors = method.init(d, 1), []
+    for part in np.split(X, len(X)) if single else [X]:
+        state, found = method.track(state, part, Y[state.count : state.count + len(part)])
+        errors.extend(found)
+    for t in range(2 * window, len(X)):
+        U, S, V = np.linalg.svd(X[t - window : t], full_matrices=False)
+        W = V.T @ ((S / (S**2 + 1e-3))[:, None] * (U.T @ Y[t - window : t]))
+        assert abs(errors[t] - (Y[t] - X[t] @ W)) <= 1e-8 * np.abs(Y).max()
+
+
 def test_single_precision():
     rng = np.random.default_rng(3)
     X, Y = rng.standard_normal((500, 4)), rng.standard_normal((500, 1))

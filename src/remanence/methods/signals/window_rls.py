@@ -5,7 +5,8 @@
 
 Rotating out costs digits where little is left of what there was, and the loss adds up. So J is folded anew from the
 rows, which are kept, after every w of them; where 4ε√w maxⱼ eⱼ (JᵀJ)⁻¹ⱼⱼ, eⱼ the energy of column j, is more than
-LIMITS; and before a row leaves that has most of the energy of a column. On average a row costs O(d²).
+LIMITS; and before a row leaves that has most of the energy of a column. On average a row costs O(d²), but O(wd²) where
+so little is determined by the window and the ridge that every row needs a J of its own.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from remanence.methods.signals.complex_numbers import InPairs, takes_complex
 from remanence.validation import check_block, check_count, check_number, check_result, check_start, quiet
 
 LIMITS = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-3}  # relative errors that rotating out may cost
-LEAST = 16  # rows between looks at what was lost
+LEAST = 16  # rows between looks at what was lost, the first of them at the first row after J was folded anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +125,23 @@ class WindowRLS(Method[WindowState]):
         held, d = len(state.X), len(state.start)
         X, Y = np.concatenate([state.X, X]), np.concatenate([state.Y, Y])
         joint, since, i = state.joint, state.since, held
-        errors, size = np.empty_like(Y[held:]), group * max(d, LEAST)
+        errors, size = np.empty_like(Y[held:]), min(group * max(d, LEAST), self.window)
         while i < len(X):
             if since >= self.window:
                 joint, since = self._folded(*self._window(X, Y, i), state.start), 0
-            end = min(i + size - since % size, len(X))
-            found = self._rotated(joint, X, Y, i, end, group, (since + end - i) % size == 0)
-            if found is None:  # fold every window anew
-                end = i + group
-                fresh = self._folded(*self._window(X, Y, i), state.start)
-                found = self._folded(*self._window(X, Y, end), state.start), Y[i:end] - X[i:end] @ fresh.solve()
-                since = -group
-            joint, errors[i - held : end - held] = found
-            since, i = since + end - i, end
+            end = min(i + (size - since % size if since else group), len(X))
+            found = self._rotated(joint, X, Y, i, end, group)
+            anew = i + group if found is None else end
+            look = not since or (since + end - i) % size == 0
+            if found is None or (look and not self._accurate(found[0], joint, X, i, end)):
+                for j in range(i, anew, group):
+                    fresh = joint if since == 0 else self._folded(*self._window(X, Y, j), state.start)
+                    errors[j - held : j - held + group] = Y[j : j + group] - X[j : j + group] @ fresh.solve()
+                    joint, since = self._folded(*self._window(X, Y, j + group), state.start), 0
+                i = anew
+            else:
+                joint, errors[i - held : end - held] = found
+                since, i = since + end - i, end
         last = self._window(X, Y, len(X))
         check_result(errors, joint.factor, joint.target)
         return WindowState(last[0].copy(), last[1].copy(), joint, state.start, since, state.count + i - held), errors
@@ -145,10 +150,8 @@ class WindowRLS(Method[WindowState]):
         """The rows that count before row `end`."""
         return X[max(0, end - self.window) : end], Y[max(0, end - self.window) : end]
 
-    def _rotated(
-        self, joint: Root, X: Array, Y: Array, first: int, end: int, group: int, look: bool
-    ) -> tuple[Root, Array] | None:
-        """J and the errors after the rows first … end (W2); None where too many digits would be lost."""
+    def _rotated(self, joint: Root, X: Array, Y: Array, first: int, end: int, group: int) -> tuple[Root, Array] | None:
+        """J and the errors after the rows first … end (W2); None where one leaves that is most of a column."""
         places = [(j, 1) for j in range(first, end)]
         for j in range(end - group, first - group, -group):
             gone = [(k - self.window, -1) for k in range(j, j + group) if k >= self.window]
@@ -168,12 +171,19 @@ class WindowRLS(Method[WindowState]):
         after = Root(np.asfortranarray(factor), np.asfortranarray(target), rest)
         if not (np.isfinite(factor).all() and np.isfinite(errors).all()):
             return None
-        if look and len(out):
-            peak = energies + sums_of_squares(X[first:end])
-            try:
-                lost = float((peak * after.inverse_diagonal()).max()) * np.sqrt(self.window)
-            except NumericalError:
-                return None
-            if not 4 * float(np.finfo(X.dtype).eps) * lost <= LIMITS[X.dtype]:
-                return None
         return after, errors
+
+    def _accurate(self, after: Root, before: Root, X: Array, first: int, end: int) -> bool:
+        """Whether rotating the rows first … end in, and older ones out, costs no more digits than LIMITS."""
+        if end <= self.window:
+            return True
+        peak = sums_of_squares(before.factor) + sums_of_squares(X[first:end])
+        limit = LIMITS[X.dtype] / (4 * float(np.finfo(X.dtype).eps) * np.sqrt(self.window))
+        if peak.max() <= limit * self.ridge:  # (JᵀJ)⁻¹ is at most 1/λ
+            return True
+        if 2 * self.window <= X.shape[1]:  # and nearly is, where half of the directions have no rows
+            return False
+        try:
+            return bool((peak * after.inverse_diagonal()).max() <= limit)
+        except NumericalError:
+            return False
