@@ -79,3 +79,15 @@ def test_outputs_that_are_not_a_number_at_the_same_places_are_kept(rows, learn):
     before = net(x).detach()
     losses = learn(net, guard, rows(3, 10, seed=1), torch.optim.SGD(net.parameters(), lr=0.1))
     assert losses[-1] < losses[0] and (net(x) - before).abs().max() < 1e-12
+
+
+def test_a_coarse_number_beside_an_output_leaves_its_tolerance(rows):
+    """As a cache in single precision beside the outputs of a model in double precision."""
+    x = rows(3, 10)
+    net = Net(lambda y: (y, torch.zeros(3, dtype=torch.float16)), outside=False).double()
+    net.faint = nn.Linear(10, 2).double()
+    hook = net.register_forward_hook(lambda net, given, out: (out[0] + 1e-4 * given[0] @ net.faint.weight.T, *out[1:]))
+    with pytest.raises(rm.InputError, match=r"faint\.weight"):
+        rm.deep.GradientProjection(net).absorb([x])
+    hook.remove()
+    assert rm.deep.GradientProjection(net).absorb([x]).tasks == 1

@@ -108,11 +108,11 @@ class TrialStep:
         """Return how far the outputs change with parameters outside of their own modules, if at all (T2)."""
         far = {p: value for p in stepped if (value := _far(self.now[p], stepped[p])) is not None}
         before = self._outputs_outside({p: self.now[p] for p in far})  # with the same hooks, so with the same bits
-        coarsest, after = self._coarsest(), self._outputs_outside(far)
+        after = self._outputs_outside(far)
         if len({len(found) for found in (self.before, before, after)}) > 1:
             return math.inf, 0.0
         for a, b, c, d in zip(self.before, self.again, before, after, strict=True):
-            allowed = 2 * coarsest * _largest(c) + 10 * _distance(a, b)
+            allowed = 2 * self._rounding(c) * _largest(c) + 10 * _distance(a, b)
             if not (moved := _distance(c, d)) <= allowed:
                 return moved, allowed
         return None
@@ -148,17 +148,17 @@ class TrialStep:
 
     def _moved(self, after: list[Tensor]) -> tuple[float, float] | None:
         """Return how far the outputs changed and what rounding allows, if it is more."""
-        coarsest = self._coarsest()
         if len(after) != len(self.before):
             return math.inf, 0.0
         for a, b, c in zip(self.before, self.again, after, strict=True):
-            allowed = coarsest**0.5 * _largest(a) + 10 * _distance(a, b)
+            allowed = self._rounding(a) ** 0.5 * _largest(a) + 10 * _distance(a, b)
             if not (moved := _distance(a, c)) <= allowed:
                 return moved, allowed
         return None
 
-    def _coarsest(self) -> float:
-        return max((float(torch.finfo(t.dtype).eps) for t in (*self.roles.kept, *self.before)), default=0.0)
+    def _rounding(self, output: Tensor) -> float:
+        """Return the relative rounding of an output: of its own type or of the weights it is computed from."""
+        return max(float(torch.finfo(t.dtype).eps) for t in (*self.roles.kept, output))
 
     def _raise(self, stepped: Values, moved: float, allowed: float) -> None:
         found = f"a trial step that the memory allows changed the outputs by {moved:.1e} (tolerance {allowed:.1e})"
