@@ -129,9 +129,14 @@ ELSEWHERE = {  # needs other libraries or several processes: the test that shows
     "Trainer of Lightning": "deep/integrations/test_lightning.py::",
     "DistributedDataParallel, two processes": "deep/nn/test_distributed.py::"
     "test_two_processes_end_with_one_memory_and_keep_the_outputs_of_both_shares",
+    "FSDP2 (fully_shard), two processes": "deep/guards/projection/test_sharded_layers.py::"
+    "test_sharded_training_is_training_the_whole_model",
+    "FSDP2, weights gathered in bfloat16 (outputs without that)": "deep/guards/test_layer_guard_sharded.py::"
+    "test_old_outputs_stay_and_the_new_loss_falls",
 }
 REFUSED = {
-    "FSDP2 (fully_shard), two processes": "deep/nn/test_distributed.py::test_sharded_parameters_raise_an_error",
+    "FSDP2 with OGD, GEM, Constrained, LBFGS, weight norm or DoRA": "deep/nn/test_sharded.py::"
+    "test_what_needs_every_weight_in_one_process_raises_an_error",
     "FullyShardedDataParallel": "deep/nn/test_distributed.py::test_flattened_parameters_raise_an_error",
     "an optimizer that has none of the model's parameters, or those of a replaced layer": "deep/guards/"
     "test_layer_guard_errors.py::test_an_optimizer_made_before_a_layer_was_replaced_raises_an_error",

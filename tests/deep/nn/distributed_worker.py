@@ -40,25 +40,6 @@ def train(net, guard, optimizer, x, steps=5):
             optimizer.step()
 
 
-def shard():
-    """Shard a network of a guard over the processes; return the errors of the guard, and of one made afterwards."""
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-
-    net, x = Net().double().eval(), torch.arange(2)[None]
-    guard = rm.deep.GradientProjection(net)
-    guard.absorb([x])
-    fully_shard(net, mesh=init_device_mesh("cpu", (2,)))
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    errors = []
-    for use in (lambda: guard.protect(optimizer).__enter__(), lambda: rm.deep.GradientProjection(net)):
-        try:
-            use()
-        except rm.InputError as error:
-            errors.append(str(error))
-    return errors
-
-
 def main(rank, folder):
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -85,7 +66,7 @@ def main(rank, folder):
             refused.append(f"{type(error).__name__}: {error}")
     guard.absorb([] if rank == 0 else shares(0, 1))  # an empty share is fine as long as somebody has one
     torch.save(
-        {"moved": moved, "refused": refused, "net": net.state_dict(), "guard": guard.state_dict(), "sharded": shard()},
+        {"moved": moved, "refused": refused, "net": net.state_dict(), "guard": guard.state_dict()},
         Path(folder) / f"result{rank}.pt",
     )
     dist.destroy_process_group()

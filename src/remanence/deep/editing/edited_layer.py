@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from remanence.arrays import Array
+from remanence.deep.nn.sharded import check_whole
 from remanence.errors import InputError
 
 WRAPPED = ("base_layer", "_orig_mod")  # where adapters and compiled modules keep the layer
@@ -54,6 +55,7 @@ class EditedLayer:
 
     @property
     def parameter(self) -> Tensor:
+        check_whole(self.module, "an Editor")
         weight: Tensor = self.module.weight
         return weight
 

@@ -26,6 +26,7 @@ from remanence.deep.guards.checks.second_weights import (
 )
 from remanence.deep.guards.parameter_roles import matches
 from remanence.deep.guards.projection.guarded_steps import GuardedSteps, StepProjector, call_each
+from remanence.deep.nn.sharded import check_shards, check_whole, is_shard, is_sharded, reshard
 from remanence.deep.nn.wrappers import wrapper_chain
 from remanence.errors import InputError
 from remanence.validation import check_count
@@ -41,7 +42,8 @@ class Guard(ABC):
     Parameters
     ----------
     model : torch.nn.Module
-        The model to protect; `torch.compile` and data-parallel wrappers are looked through.
+        The model to protect; `torch.compile` and data-parallel wrappers are looked through. Guards by layer take
+        models that `fully_shard` has split over processes.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class Guard(ABC):
 
     linear = False  # (no linear model of rows: `rm.list_methods` says that of everything)
     takes_targets = False  # whether `absorb` needs batches of (inputs, targets)
+    takes_shards = False  # whether the parameters may be split over processes
     sums_steps = True  # whether several steps may be projected together
 
     def __init__(self, model: nn.Module) -> None:
@@ -63,6 +66,7 @@ class Guard(ABC):
             raise InputError(f"expected a torch.nn.Module, got {type(model).__name__}")
         chain = wrapper_chain(model)
         self.model = chain[-1]
+        self._check_shards()
         self._distributed = any(isinstance(module, nn.parallel.DistributedDataParallel) for module in chain)
         self._free: tuple[str, ...]  # patterns of parameters that are not protected
         self._memory: Any  # an immutable value; every absorb replaces it
@@ -105,6 +109,7 @@ class Guard(ABC):
         optimizers, every = tuple(map(unwrap_optimizer, optimizers)), check_count(every, "every")
         if every > 1 and not self.sums_steps:
             raise InputError(f"expected every=1 with {type(self).__name__}, which acts on every step, got {every}")
+        self._check_shards()
         self._check_optimizers(optimizers)
         with ExitStack() as hooks:
             # a block that is still open at exit (of a trainer that raised) cannot be closed once torch is torn down
@@ -116,7 +121,7 @@ class Guard(ABC):
             steps = GuardedSteps(projectors, warns=not any(map(is_schedule_free, optimizers)), every=every)
             self._warn_at_start(optimizers)
             # a step that fails half-way (a closure that raises) changes parameters without a post-step hook
-            hooks.callback(call_each, projectors, "finalize")
+            hooks.callback(steps.close)
             self._blocks.append((projectors, hooks, optimizers))
             hooks.callback(self._blocks.pop)
             self._steps.append(steps)
@@ -128,6 +133,7 @@ class Guard(ABC):
                     project = _with_projected_gradients(projectors, gradients)
                     hooks.callback(optimizer.register_step_pre_hook(project).remove)
             yield
+            reshard(self.model)
             steps.finish()
             untrained.finish()
             if self._memory.tasks:
@@ -175,6 +181,14 @@ class Guard(ABC):
     def _can_learn(self, parameters: set[int]) -> bool:
         """Return whether any of the parameters with these ids can still change."""
 
+    def _check_shards(self) -> None:
+        """Raise InputError if the parameters are split over processes in a way that this guard cannot use."""
+        if self.takes_shards:
+            reshard(self.model)
+            check_shards(self.model)
+        else:
+            check_whole(self.model, type(self).__name__)
+
     def _untrained_parameters(self) -> dict[str, nn.Parameter]:
         """Parameters that are neither frozen nor free; none before the first absorb."""
         named = self.model.named_parameters() if self._memory.tasks else ()
@@ -215,12 +229,31 @@ class Guard(ABC):
                 "pass the inner one"
             )
         guarded = _ids(optimizers)
+        self._check_sharded_optimizers(optimizers)
         if not any(id(p) in guarded for p in self.model.parameters()):
             raise InputError(
                 "expected an optimizer of the guarded model's parameters, got one that has none of them; was it "
                 "created for another model, or before a layer was replaced? Create a new one from model.parameters()"
             )
         self._check_replaced(guarded, optimizers)
+
+    def _check_sharded_optimizers(self, optimizers: tuple[torch.optim.Optimizer, ...]) -> None:
+        """Raise InputError for optimizers that cannot train a model that is sharded over processes."""
+        if not is_sharded(self.model):
+            return
+        if any(isinstance(o, torch.optim.LBFGS) for o in optimizers):
+            raise InputError(
+                "expected an optimizer that takes parameters sharded over processes, got LBFGS, which joins them to "
+                "one vector; use another one, or train with DistributedDataParallel instead"
+            )
+        given = [p for o in optimizers for group in o.param_groups for p in group["params"]]
+        whole, guarded = {p.shape for p in given if not is_shard(p)}, _ids(optimizers)
+        if any(is_shard(p) and id(p) not in guarded and p.shape in whole for p in self.model.parameters()):
+            raise InputError(
+                "expected an optimizer of the sharded parameters, got one of whole ones, which are those from before "
+                "fully_shard, or what a module keeps after a forward pass; create it right after fully_shard, or call "
+                "reshard() of the model first"
+            )
 
     def _check_replaced(self, guarded: set[int], optimizers: tuple[torch.optim.Optimizer, ...]) -> None:
         """Raise InputError if an optimizer has a weight of a layer that was replaced, and not its new one."""

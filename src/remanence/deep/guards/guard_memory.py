@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from remanence.deep.guards.input_recorder import InputRecorder
 from remanence.deep.guards.parameter_roles import ParameterRoles, copy_to_cpu
-from remanence.deep.guards.projection.protected_directions import ProtectedDirections
+from remanence.deep.guards.projection.protected_directions import FrozenTensor, ProtectedDirections
+from remanence.deep.guards.projection.sharded_layers import moved_here
 from remanence.deep.nn.adapters import scale_moved
 from remanence.deep.nn.lowrank.lowrank_root import LayerRoot, LowRankRoot, dropped_energy, root_from_arrays
 from remanence.errors import InputError
@@ -57,15 +58,16 @@ def add_task(old: GuardMemory, recorded: InputRecorder, directions: dict[str, Pr
 
 
 def moved_names(memory: GuardMemory, roles: ParameterRoles) -> Iterator[str]:
-    """Yield the names of everything that no longer has the protected values."""
+    """Yield the names of everything that no longer has the protected values, as far as this process holds it."""
     for name, kept in memory.directions.items():
-        if kept.moved(roles.matrices[name]):
+        if moved_here(roles.matrices[name], kept):
             yield name
     for name, value in memory.frozen.items():
-        if name not in roles.read and not equals(roles.frozen[name], value):
+        if name not in roles.read and FrozenTensor(name, roles.frozen[name], value).moved():
             yield name
     for name, used in memory.table_rows.items():
-        if not equals(roles.tables[name].weight[used.to(roles.tables[name].weight.device)], memory.table_values[name]):
+        rows = used.nonzero()[:, 0]
+        if FrozenTensor(name, roles.tables[name].weight, memory.table_values[name], rows).moved():
             yield name
     for name, scale in memory.scales.items():
         if scale_moved(roles.magnitudes[name], scale):

@@ -8,17 +8,18 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from remanence.deep.guards.checks.batch_kinds import BatchKinds
 from remanence.deep.guards.checks.batches import Forward, call_model, check_batches
 from remanence.deep.guards.checks.memory_bounds import memory_bounds
+from remanence.deep.guards.checks.same_memory import check_same_memory
 from remanence.deep.guards.checks.trial import TrialStep
 from remanence.deep.guards.fresh_adapters import check_absorbed, fresh_pairs, move_fresh_adapters, product_pairs
 from remanence.deep.guards.guard import Guard, check_complete, check_saved, saved_state
@@ -49,14 +50,16 @@ from remanence.deep.guards.planning import (
 )
 from remanence.deep.guards.projection.buffers import FrozenBuffer, buffer_locations, changed_outside_message
 from remanence.deep.guards.projection.guarded_steps import StepProjector
-from remanence.deep.guards.projection.layer_projector import LayerProjector
 from remanence.deep.guards.projection.protected_directions import FrozenTensor, ProtectedDirections
+from remanence.deep.guards.projection.sharded_layers import projector_of
 from remanence.deep.guards.report import GuardReport, LayerReport
 from remanence.deep.nn.adapters import KeptMagnitude
-from remanence.deep.nn.distributed import all_or_none, broadcast_buffers
+from remanence.deep.nn.distributed import all_gather, all_or_none, broadcast_buffers
 from remanence.deep.nn.eval_mode import frozen_batch_norms
 from remanence.deep.nn.heads import add_outputs
 from remanence.deep.nn.lowrank.lowrank_root import LayerRoot, LowRankRoot
+from remanence.deep.nn.sharded import check_whole, computing_device, is_sharded, write
+from remanence.deep.nn.whole_parameters import whole_parameters
 from remanence.errors import InputError
 from remanence.validation import check_count, check_number
 
@@ -68,6 +71,7 @@ ByLayer = float | Mapping[str, float]  # one number for all layers, or one per l
 class LayerGuard(Guard):
     """Keeps each layer's outputs on the inputs that earlier tasks gave it."""
 
+    takes_shards = True
     tuned: ClassVar[tuple[str, tuple[float, ...]]]  # the setting that `choose` picks, and candidates, loosest first
 
     def __init__(
@@ -84,16 +88,16 @@ class LayerGuard(Guard):
             check_patterns(self.model, frozen, "frozen"),
             check_patterns(self.model, free, "free"),
         )
-        self._roles = assign_roles(self.model, self._frozen, self._free)
+        self._roles = self._assigned_roles()
         self._rank, self._share = memory_bounds(memory, rank, max_bytes, self._roles.matrices.values())
         self._memory = GuardMemory()
 
     def absorb(self, batches: Iterable[Any], forward: Forward = call_model) -> GuardReport:
         """Protect the outputs on the inputs of the task just learned, at the current weights.
 
-        If several processes train a DistributedDataParallel model, create the guard from that model: each process
-        absorbs its own batches, with the buffers of the first process, and all of them get the same memory of all
-        batches.
+        If several processes train a model together, each absorbs its own batches, as many as it has, with the buffers
+        of the first process, and all of them get the same memory of all batches. Create the guard from the
+        DistributedDataParallel model, or from the one that `fully_shard` was called on, which `absorb` gathers.
 
         Parameters
         ----------
@@ -112,8 +116,21 @@ class LayerGuard(Guard):
         """
         self._roles = self._current_roles()
         self._project_pending()
-        self._warn_if_moved("their current outputs will be protected", stacklevel=3)
-        device = next(self.model.parameters()).device if self._distributed else None
+        with self._whole() as shards:
+            new, report = self._absorbed(batches, forward, shards)
+        self._memory = new
+        self._reattach()
+        full = [name for name, share in self.capacity().items() if share >= FULL and self._is_trainable(name)]
+        if full:
+            warnings.warn(self._full_message(full), UserWarning, stacklevel=2)
+        return report
+
+    def _absorbed(
+        self, batches: Iterable[Any], forward: Forward, shards: Mapping[Tensor, Tensor]
+    ) -> tuple[GuardMemory, GuardReport]:
+        """Return the memory with these batches, and its report; new adapters are moved, also their shards."""
+        self._warn_if_moved("their current outputs will be protected", stacklevel=4)
+        device = next(self.model.parameters()).device if self._distributed or shards else None
         if device is not None:
             broadcast_buffers(self.model)
         recorder = InputRecorder(self._roles, self._rank, self._share)
@@ -141,15 +158,8 @@ class LayerGuard(Guard):
         with all_or_none(device):
             for trial in trials():
                 trial.run(self._projectors(new), self._is_exact, start)
-        with torch.no_grad():
-            for parameter, value in start.items():
-                parameter.copy_(value)
-        self._memory = new
-        self._reattach()
-        full = [name for name, share in self.capacity().items() if share >= FULL and self._is_trainable(name)]
-        if full:
-            warnings.warn(self._full_message(full), UserWarning, stacklevel=2)
-        return self.report()
+        _move(start, shards)
+        return new, self._report(new)
 
     def capacity(self) -> dict[str, float]:
         """Return the used share of each layer's input space, 0 to 1; a layer at 1 cannot learn any more."""
@@ -168,8 +178,14 @@ class LayerGuard(Guard):
         return any(p.requires_grad for p in parameters)
 
     def report(self) -> GuardReport:
-        """Return rank, capacity and measured drift of every layer as a `GuardReport`."""
-        memory = self._memory
+        """Return rank, capacity and measured drift of every layer as a `GuardReport`.
+
+        If the parameters are sharded (`fully_shard`), all processes have to call this together.
+        """
+        with self._whole():
+            return self._report(self._memory)
+
+    def _report(self, memory: GuardMemory) -> GuardReport:
         layers = []
         for name, matrix in self._roles.matrices.items():
             groups, _, inputs = matrix.shape
@@ -202,6 +218,7 @@ class LayerGuard(Guard):
             raise InputError(f"expected the name of a Linear layer to grow, got {name!r}; there are {linear}")
         if list(self._roles.aliases.values()).count(name) > 1 or isinstance(layer, NonDynamicallyQuantizableLinear):
             raise InputError(f"another part of the model shares {name}, so it cannot grow alone; untie them first")
+        check_whole(self.model, "grow")
         more = check_count(outputs, "outputs") - layer.out_features
         if more <= 0:
             raise InputError(f"expected more than the {layer.out_features} outputs {name} has, got {outputs}")
@@ -226,7 +243,8 @@ class LayerGuard(Guard):
             Length of the projected gradient relative to the gradient: 0 cannot learn, 1 is unrestricted.
         """
         self._roles = self._current_roles()
-        return gradient_left(self.model, self._roles, self._projectors(self._memory), batches, loss)
+        with self._whole():
+            return gradient_left(self.model, self._roles, self._projectors(self._memory), batches, loss)
 
     def choose(
         self,
@@ -271,7 +289,7 @@ class LayerGuard(Guard):
         more = (3 if candidates is None else 0) if refine is None else check_count(refine, "refine", low=0)
         check_callables(train=train, old_score=old_score, **({} if new_score is None else {"new_score": new_score}))
         old_score, new_score = as_number(old_score, "old_score"), new_score and as_number(new_score, "new_score")
-        share, score = check_budget(budget), check_number(float(old_score()), "old_score", low=-math.inf)
+        share, score = check_budget(budget), check_number(self._mean(old_score), "old_score", low=-math.inf)
         allowed = score - share * abs(score)
         if not values or not self._memory.tasks:
             raise InputError("expected candidates and an absorbed task to choose by, got none")
@@ -281,7 +299,7 @@ class LayerGuard(Guard):
         def trial(value: float) -> Trial:
             self._reprotect(name, value, memory)
             train()
-            found = value, float(old_score()), float("nan") if new_score is None else float(new_score())
+            found = value, self._mean(old_score), float("nan") if new_score is None else self._mean(new_score)
             start.restore()
             return found
 
@@ -297,8 +315,21 @@ class LayerGuard(Guard):
             self._reattach()
         return choice
 
-    @torch.no_grad()
+    def _mean(self, score: Callable[[], float]) -> float:
+        """Return the mean of a score over the processes of a distributed run, so that all of them choose the same."""
+        if not (self._distributed or is_sharded(self.model)):
+            return score()
+        device = computing_device(self.model)
+        with all_or_none(device, "failed to compute a score, so nothing was chosen here either"):
+            found = torch.tensor([score()], dtype=torch.float64, device="cpu")
+        return float(torch.stack(all_gather(found, device)).mean())
+
     def _reprotect(self, name: str, value: float, memory: GuardMemory) -> None:
+        with self._whole() as shards:
+            self._protect_anew(name, value, memory, shards)
+
+    @torch.no_grad()
+    def _protect_anew(self, name: str, value: float, memory: GuardMemory, shards: Mapping[Tensor, Tensor]) -> None:
         """Protect the tasks so far anew at another setting, from the inputs that a memory recorded."""
         setattr(self, name, value)
         self._memory = GuardMemory()
@@ -306,8 +337,7 @@ class LayerGuard(Guard):
         recorder.roots, recorder.rows = dict(memory.roots), dict(memory.rows)
         directions = {n: self._directions_to_protect(n, roots) for n, roots in memory.roots.items()}
         directions, start = move_fresh_adapters(recorder, directions, fresh_pairs(self._roles, memory.directions))
-        for parameter, moved in start.items():
-            parameter.copy_(moved)
+        _move(start, shards)
         self._memory = replace(memory, directions=directions, roots=recorder.roots, rows=recorder.rows)
 
     @property
@@ -343,7 +373,7 @@ class LayerGuard(Guard):
 
     def _current_roles(self) -> ParameterRoles:
         """Return the roles of the current parameters; heads may be added, but absorbed layers must still exist."""
-        now = assign_roles(self.model, self._frozen, self._free)
+        now = self._assigned_roles()
         gone = missing_names(self._memory, self._roles, now)
         if gone:
             raise InputError(
@@ -352,9 +382,40 @@ class LayerGuard(Guard):
             )
         return now
 
+    def _assigned_roles(self) -> ParameterRoles:
+        self._check_shards()
+        roles = assign_roles(self.model, self._frozen, self._free)
+        if roles.magnitudes and is_sharded(self.model):
+            raise InputError(
+                f"{next(iter(roles.magnitudes))} follows the norms of weights that are sharded over processes "
+                "(fully_shard), which no process has; use LoRA without DoRA, or train with DistributedDataParallel "
+                "instead"
+            )
+        return roles
+
+    @contextmanager
+    def _whole(self) -> Iterator[dict[Tensor, Tensor]]:
+        """Run a block on whole parameters, with their roles; yield the shards by whole parameter, if there are any.
+
+        All processes have to enter the block together. Shards, and their roles, are back afterwards.
+        """
+        if not is_sharded(self.model):
+            yield {}
+            return
+        self._check_shards()
+        own = self._roles
+        with whole_parameters(self.model) as shards:
+            self._roles = assign_roles(self.model, self._frozen, self._free)
+            try:
+                yield shards
+            finally:
+                self._roles = own
+
     def _attach(self, hooks: ExitStack, optimizers: tuple[torch.optim.Optimizer, ...]) -> list[StepProjector]:
         self._roles = self._current_roles()
         trained = {id(p) for o in optimizers for group in o.param_groups for p in group["params"] if p.requires_grad}
+        if is_sharded(self.model):
+            check_same_memory(self._memory, computing_device(self.model))
         check_absorbed(self._roles, self._memory.directions, trained)
         self._warn_if_moved("the first guarded step restores them", stacklevel=5)
         frozen_batch_norms(self._roles.frozen_norms(self._memory.frozen), hooks)
@@ -363,9 +424,10 @@ class LayerGuard(Guard):
     def _projectors(self, memory: GuardMemory) -> list[StepProjector]:
         """Return everything that restores parameters after a step."""
         projectors: list[StepProjector] = [
-            LayerProjector(self._roles.matrices[name], directions)
+            projector
             for name, directions in memory.directions.items()
             if directions.basis.shape[2]
+            and (projector := projector_of(self._roles.matrices[name], directions)) is not None
         ]
         buffers = buffer_locations(self.model)  # by location: also those of norms may be replaced by other tensors
         for name, value in memory.frozen.items():
@@ -412,7 +474,7 @@ class LayerGuard(Guard):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a memory returned by `state_dict`; load the model's own weights separately."""
-        roles = assign_roles(self.model, self._frozen, self._free)
+        roles = self._assigned_roles()
         saved = check_saved(state, type(self).__name__)
         memory = memory_from_state(saved, roles, self._rank)
         check_complete(saved)
@@ -420,5 +482,13 @@ class LayerGuard(Guard):
         self._reattach()
 
     def __repr__(self) -> str:
-        used = sum(layer.rank for layer in self.report().layers)
+        used = sum(sum(kept.ranks) for kept in self._memory.directions.values())
         return f"<{type(self).__name__} of {len(self._roles.matrices)} layers, {self._memory.tasks} tasks, rank {used}>"
+
+
+def _move(start: Mapping[Tensor, Tensor], shards: Mapping[Tensor, Tensor]) -> None:
+    """Give parameters new values, also their shards if they have been gathered."""
+    for parameter, value in start.items():
+        write(parameter, value)
+        if parameter in shards:
+            write(shards[parameter], value)

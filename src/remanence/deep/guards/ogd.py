@@ -250,6 +250,7 @@ class OGD(Guard):
 
     def _check_model(self) -> None:
         """Raise InputError if parameters were replaced, or others made trainable, since the guard was created."""
+        self._check_shards()
         named = dict(self.model.named_parameters())
         changed = [n for n, shape in self._flat.shapes.items() if n not in named or tuple(named[n].shape) != shape]
         covered = {*self._flat.names, *self._frozen_parameters}

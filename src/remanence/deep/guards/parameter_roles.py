@@ -15,7 +15,6 @@
 Frozen means: trained during the first task, fixed from the first `absorb` on (a norm: the first that calls it).
 """
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -170,12 +169,11 @@ def _check_wrappers(model: nn.Module) -> None:
     if any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules()):
         raise InputError(
             "expected a model with its own parameters, got FullyShardedDataParallel, which flattens them into one and "
-            "splits that over processes; train with DistributedDataParallel instead"
+            "splits that over processes; use fully_shard (FSDP2), or DistributedDataParallel"
         )
 
 
 def _check_parameters(named: dict[str, nn.Parameter]) -> None:
-    sharded = sys.modules.get("torch.distributed.tensor")  # takes seconds to import
     for name, parameter in named.items():
         if nn.parameter.is_lazy(parameter):
             raise InputError(f"{name} has no size yet; run one batch through the model before creating the guard")
@@ -183,11 +181,6 @@ def _check_parameters(named: dict[str, nn.Parameter]) -> None:
             raise InputError(
                 f"expected parameters with values, got {name} on the meta device; load its weights first (with "
                 "Accelerate: without device_map offloading)"
-            )
-        if sharded is not None and isinstance(parameter, sharded.DTensor):
-            raise InputError(
-                f"expected whole parameters, got {name} sharded over processes (fully_shard): a guard needs every "
-                "weight on each process; train with DistributedDataParallel instead"
             )
         if parameter.is_complex():
             raise InputError(f"expected real parameters, got {name} of {parameter.dtype}")

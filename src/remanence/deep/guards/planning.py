@@ -20,6 +20,7 @@ from remanence.deep.guards.checks.batches import check_batches
 from remanence.deep.guards.parameter_roles import ParameterRoles
 from remanence.deep.guards.projection.buffers import buffer_locations
 from remanence.deep.guards.projection.guarded_steps import StepProjector
+from remanence.deep.nn.sharded import reshard
 from remanence.errors import InputError
 from remanence.validation import check_number
 
@@ -95,6 +96,7 @@ class ModelState:
     """The weights, buffers, gradients and modes of a model, to put back after a trial."""
 
     def __init__(self, model: nn.Module) -> None:
+        reshard(model)
         self.model = model
         self.weights = {n: t.detach().clone() if isinstance(t, Tensor) else t for n, t in model.state_dict().items()}
         self.buffers = [
@@ -108,6 +110,7 @@ class ModelState:
     @torch.no_grad()
     def restore(self) -> None:
         """Put everything back."""
+        reshard(self.model)
         for module, own, tensor, value in self.buffers:
             module._buffers[own] = tensor.copy_(value)
         self.model.load_state_dict(self.weights)

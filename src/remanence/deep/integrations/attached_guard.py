@@ -34,7 +34,7 @@ class AttachedGuard:
 
     def begin(self, model: nn.Module, optimizers: Iterable[Any]) -> None:
         """Attach the guard to the optimizers of a model that contains the guarded one."""
-        self.block.close()  # of a run that was interrupted by an exception
+        self.abandon(RuntimeError("the run before was interrupted"))
         if not any(self.guard.model is module for module in unwrap(model).modules()):
             raise InputError(
                 "expected a guard of the model that is trained, got one of another model; create the guard from the "
@@ -43,6 +43,11 @@ class AttachedGuard:
         self.guard._distributed = self.guard._distributed or _several_processes()
         self.block = ExitStack()
         self.block.enter_context(self.guard.protect(*optimizers))
+
+    def abandon(self, error: BaseException) -> None:
+        """Detach the guard after an exception, which may be one of this process alone."""
+        block, self.block = self.block, ExitStack()
+        block.__exit__(type(error), error, error.__traceback__)
 
     def end(self) -> None:
         """Detach the guard, and absorb the given batches."""

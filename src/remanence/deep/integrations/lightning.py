@@ -59,7 +59,7 @@ class LightningGuardCallback(Callback):  # type: ignore[misc]
         self.attached.end()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        self.attached.block.close()
+        self.attached.abandon(exception)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the guard's memory, which Lightning stores in its checkpoints."""

@@ -10,7 +10,10 @@ from remanence.errors import InputError
 
 
 @contextmanager
-def all_or_none(device: torch.device | None) -> Iterator[None]:
+def all_or_none(
+    device: torch.device | None,
+    what: str = "failed to absorb its batches, so nothing was absorbed here either",
+) -> Iterator[None]:
     """Make the block fail in all processes of a distributed run if it fails in one, so that none waits for another."""
     failure = None
     try:
@@ -21,9 +24,7 @@ def all_or_none(device: torch.device | None) -> Iterator[None]:
     if failure is not None:
         raise failure
     if not all(bool(f) for f in fine):
-        raise InputError(
-            "another process failed to absorb its batches, so nothing was absorbed here either; see its error"
-        )
+        raise InputError(f"another process {what}; see its error")
 
 
 def all_gather(mine: Tensor, device: torch.device) -> list[Tensor]:

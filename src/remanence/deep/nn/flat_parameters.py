@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_map
 
 from remanence.deep.nn.eval_mode import eval_mode
 from remanence.deep.nn.outputs import as_input_error, check_output
+from remanence.deep.nn.sharded import check_whole
 from remanence.errors import InputError
 
 CHUNK_NUMBERS = 4_000_000  # derivatives per output of one chunk
@@ -96,7 +97,8 @@ class FlatParameters:
         self.size = int(ends[-1])
 
     def parameters(self) -> dict[str, Tensor]:
-        """Return the parameters by name."""
+        """Return the parameters by name; raise InputError if they are split over processes."""
+        check_whole(self.module, "one vector of all parameters")
         named = dict(self.module.named_parameters())
         return {name: named[name] for name in self.names}
 

@@ -8,12 +8,15 @@ The output of a layer for an input changes only by (change of [W b]) · input, s
 the layer has to store. The rules for the modules of each library are in `layer_rules.py`.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
+
+from remanence.deep.nn.sharded import is_shard
 
 InputRows = dict[str, Tensor]  # by matrix name: its inputs (groups, n, inputs), without the constant one
 
@@ -63,6 +66,7 @@ class WeightMatrix:
         return self._tensor(self.weight_parameter)[self.weight_part]
 
     def _tensor(self, parameter: nn.Parameter) -> Tensor:
+        assert not is_shard(parameter), "expected whole parameters, or the LocalRows of shards"
         if not self.gradient:
             return parameter.detach()
         return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -94,9 +98,14 @@ class WeightMatrix:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(groups, outputs, inputs including the constant one)."""
-        groups, outputs, inputs = self.weight.shape
-        return groups, outputs, inputs + (self.bias is not None)
+        """(groups, outputs, inputs including the constant one); of shards, those of the whole matrix."""
+        if self.parametrized and not self.gradient:
+            groups, outputs, inputs = self.weight.shape
+            return groups, outputs, inputs + (self.bias_parameter is not None)
+        rows, *rest = self.weight_parameter.shape
+        mine, each = len(range(rows)[self.weight_part]) // self.groups, math.prod(rest)
+        outputs, inputs = (each, mine) if self.transposed else (mine, each)
+        return self.groups, outputs, inputs + (self.bias_parameter is not None)
 
     def values(self) -> Tensor:
         """[W b] of each group in float64 on the CPU, (g, out, in + 1) (L1)."""

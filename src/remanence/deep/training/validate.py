@@ -10,6 +10,7 @@ from remanence.arrays import Array
 from remanence.deep.guards.guard import Guard
 from remanence.deep.guards.layer_guard import LayerGuard
 from remanence.deep.nn.heads import MultiHead
+from remanence.deep.nn.sharded import check_whole
 from remanence.deep.nn.wrappers import unwrap
 from remanence.deep.training.config import TrainingConfig
 from remanence.deep.training.epoch import trainable_parameters
@@ -38,6 +39,7 @@ def build_network(training: TrainingRun) -> tuple[TaskNetwork, str]:
     """Return the model with the meaning of its outputs, and the name of the loss, or raise InputError."""
     if not isinstance(training.model, nn.Module):
         raise InputError(f"expected a torch.nn.Module, got {type(training.model).__name__}")
+    check_whole(training.model, "fit_stream")
     if training.heads not in ("single", "task"):
         raise InputError(f"expected heads to be 'single' or 'task', got {training.heads!r}")
     model, tasks, by_task = unwrap(training.model), training.tasks, training.heads == "task"

@@ -31,6 +31,15 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value)
 
 
+def _fingerprint(model: Any) -> str:
+    """Return a hash of a network's weights; none if each process has a part of them, so that one alone can save."""
+    from remanence.deep.encoder import Encoder
+    from remanence.deep.nn.sharded import is_sharded
+    from remanence.deep.nn.wrappers import unwrap
+
+    return "" if is_sharded(unwrap(model)) else Encoder(unwrap(model)).fingerprint()
+
+
 def _stored(value: Any) -> Any:
     from torch import Tensor
 
@@ -46,12 +55,11 @@ def _tensor(value: Any) -> Any:
 
 
 def _to_parts(learner: Any) -> dict[str, Any]:
-    from remanence.deep.encoder import Encoder
     from remanence.deep.nn.tensors import structure
 
     return {
         "model": External("model", structure(learner.model)),
-        "weights": Encoder(learner.model).fingerprint(),
+        "weights": _fingerprint(learner.model),
         "settings": learner.settings,
         "memory": _mapped(learner.state_dict(), _stored),
     }
@@ -64,13 +72,10 @@ def _to_parts_with_layers(learner: Any) -> dict[str, Any]:
 
 
 def _from_parts(cls: Any, parts: dict[str, Any]) -> Any:
-    from remanence.deep.encoder import Encoder
-    from remanence.deep.nn.wrappers import unwrap
-
     model = parts["model"]
     learner = cls(model, **parts["settings"])
     learner.load_state_dict(_mapped(parts["memory"], _tensor))
-    if Encoder(unwrap(model)).fingerprint() != parts["weights"]:
+    if parts["weights"] and _fingerprint(model) not in ("", parts["weights"]):
         warnings.warn(
             f"the network's weights are not those it had when its {cls.__name__} was saved; load them too, "
             f"or what was learned then is not what the network answers now",
@@ -82,11 +87,9 @@ def _from_parts(cls: Any, parts: dict[str, Any]) -> Any:
 
 def _editor_from_parts(cls: Any, parts: dict[str, Any]) -> Any:
     """Refuse another model: what an editor preserves and edits are answers of this one."""
-    from remanence.deep.encoder import Encoder
-    from remanence.deep.nn.wrappers import unwrap
     from remanence.errors import InputError
 
-    if Encoder(unwrap(parts["model"])).fingerprint() != parts["weights"]:
+    if _fingerprint(parts["model"]) != parts["weights"]:
         raise InputError(
             f"the network's weights are not those it had when its {cls.__name__} was saved; load the weights that were "
             f"saved with it, or make a new {cls.__name__}"

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
+from remanence.deep.nn.sharded import local
 from remanence.deep.nn.wrappers import unwrap
 
 Optimizers = Iterable[torch.optim.Optimizer]
@@ -102,7 +103,7 @@ class UntrainedParameters:
 def _bits(tensor: Tensor) -> int:
     """Return a checksum of the tensor's bits."""
     whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.dtype.itemsize)
-    return 0 if whole is None else int(tensor.detach().view(whole).sum(dtype=torch.int64))
+    return 0 if whole is None else int(local(tensor).detach().view(whole).sum(dtype=torch.int64))
 
 
 def _older(copy: nn.Module, model: nn.Module) -> bool:
@@ -111,8 +112,10 @@ def _older(copy: nn.Module, model: nn.Module) -> bool:
     shapes = [{name: p.shape for name, p in parameters.items()} for parameters in (mine, theirs)]
     if type(copy) is not type(model) or shapes[0] != shapes[1]:
         return False
-    for name, p in mine.items():
-        shift = float((theirs[name].detach().to(p) - p.detach()).abs().max()) if p.numel() else 0.0
-        if not shift <= torch.finfo(p.dtype).eps ** 0.5 * float(p.detach().abs().max()):
-            return True
+    for name in mine:
+        p, other = local(mine[name]).detach(), local(theirs[name]).detach()
+        if p.numel() and p.shape == other.shape:
+            shift = float((other.to(p) - p).abs().max())
+            if not shift <= torch.finfo(p.dtype).eps ** 0.5 * float(p.abs().max()):
+                return True
     return False

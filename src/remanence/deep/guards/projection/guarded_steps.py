@@ -16,7 +16,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from remanence.deep.guards.projection.sharded_layers import GatheredProjector
 from remanence.deep.nn.eval_mode import AUTOCAST_DEVICES, full_precision
+from remanence.deep.nn.sharded import local, version
 from remanence.errors import InputError
 
 
@@ -49,12 +51,12 @@ class GuardedSteps:
     def __init__(self, projectors: list[StepProjector], warns: bool, every: int = 1) -> None:
         self.projectors, self.warns, self.every = projectors, warns, every
         self.pending: dict[int, int] = {}  # by optimizer: its steps that are not projected yet
-        self.begun = False
+        self.begun = self.ended = False
         self.names: dict[str, None] = {}
         self.version = self._version()
 
     def _version(self) -> int:
-        return sum(p._version for projector in self.projectors for p in projector.parameters)
+        return sum(version(p) for projector in self.projectors for p in projector.parameters)
 
     def before(self, *_: Any) -> None:
         """Check parameters that were written to since the last guarded step."""
@@ -82,6 +84,7 @@ class GuardedSteps:
 
     def finish(self) -> None:
         """Check once more when the block ends, and warn about what was found."""
+        self.ended = True
         self.project_pending()
         if self.begun or self._version() != self.version:  # otherwise it was reported when the block began
             self._check_moved()
@@ -103,8 +106,17 @@ class GuardedSteps:
                 stacklevel=4,
             )
 
+    def close(self) -> None:
+        """Project once more when the block has ended; if it failed in this process, without waiting for another."""
+        if self.ended:
+            call_each(self.projectors, "finalize")
+        else:
+            alone = [p for p in self.projectors if isinstance(p, GatheredProjector)]
+            call_each(alone, "roll_back")
+            call_each([p for p in self.projectors if p not in alone], "finalize")
+
     def _not_finite(self) -> set[str]:
-        return {p.name for p in self.projectors if not all(bool(t.isfinite().all()) for t in p.parameters)}
+        return {p.name for p in self.projectors if not all(bool(local(t).isfinite().all()) for t in p.parameters)}
 
     def _check_moved(self) -> None:
         with full_precision():

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from remanence.deep.guards.projection.protected_directions import ProtectedDirections
 from remanence.deep.nn.layers import WeightMatrix
+from remanence.deep.nn.sharded import local
 from remanence.deep.nn.thin_products import subtract_product, times
 
 
@@ -55,7 +56,7 @@ class LayerProjector:
             fixed = (directions.outputs @ directions.basis.mT)[0]
             parts = (V[: self.inputs], V[self.inputs :], fixed[:, : self.inputs], fixed[:, self.inputs :])
             self.free, self.free_on_one, self.fixed, self.fixed_bias = (
-                part.to(self.weight.device, self.dtype).contiguous() for part in parts
+                part.to(local(self.weight).device, self.dtype).contiguous() for part in parts
             )
         if self.by_square:
             W, b = self._parts(matrix)
@@ -65,7 +66,7 @@ class LayerProjector:
         self.views: tuple[Tensor, Tensor | None] | None = None
 
     def _working(self, tensor: Tensor) -> Tensor:
-        tensor = tensor.to(self.weight.device, self.dtype)
+        tensor = tensor.to(local(self.weight).device, self.dtype)
         return tensor[0] if self.matrix.groups == 1 else tensor
 
     def _correction(self) -> Correction | None:
@@ -87,7 +88,7 @@ class LayerProjector:
 
     def _square(self, C: Tensor) -> tuple[Tensor, Tensor]:
         """Return U C, what a step of one group loses, as the columns of W and of b."""
-        square = (self.directions.basis @ C)[0].to(self.weight.device, self.dtype)
+        square = (self.directions.basis @ C)[0].to(local(self.weight).device, self.dtype)
         return square[:, : self.inputs].contiguous(), square[:, self.inputs :].contiguous()
 
     def _parts(self, matrix: WeightMatrix) -> tuple[Tensor, Tensor | None]:
@@ -97,10 +98,11 @@ class LayerProjector:
 
     def _cached_parts(self) -> tuple[tuple[Tensor, Tensor | None], bool]:
         """Return the parts and whether they are views; views are reused while the parameters keep their addresses."""
-        addresses = (self.weight.data_ptr(), 0 if self.bias is None else self.bias.data_ptr())
+        weight, bias = local(self.weight), None if self.bias is None else local(self.bias)
+        addresses = (weight.data_ptr(), 0 if bias is None else bias.data_ptr())
         if self.views is None or addresses != self.addresses:
             parts = self._parts(self.matrix)
-            if not all(p is None or _shared(p, q) for p, q in zip(parts, (self.weight, self.bias), strict=True)):
+            if not all(p is None or _shared(p, q) for p, q in zip(parts, (weight, bias), strict=True)):
                 return parts, False
             self.addresses, self.views = addresses, parts
         return self.views, True

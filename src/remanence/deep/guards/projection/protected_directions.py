@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from remanence.deep.nn.layers import WeightMatrix
+from remanence.deep.nn.sharded import is_shard, local, own_rows
 
 
 @dataclass(frozen=True)
@@ -103,13 +104,24 @@ def protect_directions(
 
 
 class FrozenTensor:
-    """Restores a tensor, or some of its rows, to their exact values."""
+    """Restores a tensor, or some of its rows, to their exact values; of a shard, the rows that this process holds."""
 
     def __init__(self, name: str, tensor: Tensor, value: Tensor, rows: Tensor | None = None) -> None:
         self.name, self.parameters, self.by_layer = name, (tensor,), True
-        self.tensor, self.value = tensor, value.to(tensor.device)
-        self.data = tensor.detach()
-        self.rows = None if rows is None else rows.to(tensor.device)
+        self.tensor = tensor
+        if is_shard(tensor):
+            own = own_rows(tensor)
+            if rows is None:
+                value = value[own.start : own.stop]
+            else:
+                here = (rows >= own.start) & (rows < own.stop)
+                value, rows = value[here], rows[here] - own.start
+        device = local(tensor).device
+        self.value, self.rows = value.to(device), None if rows is None else rows.to(device)
+
+    @property
+    def data(self) -> Tensor:
+        return local(self.tensor).detach()
 
     def project_step(self) -> None:
         """Restore the values."""
@@ -123,10 +135,11 @@ class FrozenTensor:
         if self.tensor.grad is not None and self.tensor.grad.is_sparse:
             self.tensor.grad = self.tensor.grad.to_dense()
         if self.tensor.grad is not None:
+            slope = local(self.tensor.grad)
             if self.rows is None:
-                self.tensor.grad.zero_()
+                slope.zero_()
             else:
-                self.tensor.grad.index_fill_(0, self.rows, 0.0)
+                slope.index_fill_(0, self.rows, 0.0)
 
     def finalize(self) -> None:
         """Restore the values."""

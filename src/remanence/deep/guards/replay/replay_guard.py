@@ -74,6 +74,7 @@ class ReplayGuard(Guard):
         ConstraintReport
             Losses, bounds and multipliers of the tasks so far.
         """
+        self._check_shards()
         if self._distributed:
             raise InputError(
                 "expected a model of one process, got DistributedDataParallel; its samples differ by process"
