@@ -1,5 +1,6 @@
 """Exit codes, refusals and the table of methods, without starting a process for each."""
 
+import itertools
 import json
 
 import pytest
@@ -125,3 +126,23 @@ def test_the_table_of_methods_is_right_about_what_learn_takes(capsys):
     said = " ".join(call(capsys, "methods")[1].split())
     assert "KernelRLS *" in said and "in Python only" in said  # `run` takes what `learn` does not, if it is linear
     assert "Kalman *" not in said and "Switching *" not in said
+    run_only = [row["method"] for row in rows if row["run"] and row["method"] and not row["learn"]]
+    assert "Kalman" in run_only and f"learn --method (not {' and '.join(run_only)})" in said
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_the_table_of_methods_is_shown_whole(capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = call(capsys, "methods")[1]
+    assert "…" not in out and max(map(len, out.splitlines())) <= columns
+    if columns == 80:
+        names = {line.split("│")[1].strip(" *") for line in out.splitlines() if "│" in line}
+        assert all(set(name.replace(".", ".\n").splitlines()) & names for name in rm.list_methods())
+
+
+@pytest.mark.parametrize("command", ["learn", "unlearn"])
+def test_paragraphs_of_help_fill_their_lines(capsys, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line.strip() for line in call(capsys, command, "--help")[1].split("╭")[0].splitlines()]
+    full = [(line, after) for line, after in itertools.pairwise(lines) if line and after]
+    assert len(full) > 4 and all(len(line) + 1 + len(after.split()[0]) > 78 for line, after in full)

@@ -67,3 +67,12 @@ def test_many_classes_are_listed_with_the_worst_first_and_the_confusions(shown, 
 def test_a_few_classes_with_long_names_are_listed_too(shown):
     out, _ = shown(3, "a_class_with_a_name_that_is_rather_long_{}")
     assert max(map(len, out.splitlines())) <= 80 and "worst first" in out
+
+
+@pytest.mark.parametrize("columns", [40, 60])
+def test_no_figure_is_cut_on_a_narrow_terminal(shown, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out, found = shown(4, "a class {}")
+    assert "…" not in out and max(map(len, out.splitlines())) <= columns
+    for entry in found["classes"]:
+        assert any(line.split()[-2:] == ["12", f"{entry['accuracy']:.1%}"] for line in out.splitlines())

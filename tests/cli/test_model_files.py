@@ -80,6 +80,7 @@ def test_what_people_are_shown(call, data):
         "down (",
         "a, b",
         "0.csv",
+        "ledger (2 entries)",
         "✓ equals training at once on every piece its ledger lists",
     ):
         assert words in out
@@ -88,7 +89,14 @@ def test_what_people_are_shown(call, data):
     assert "25 rows with predictions" in call("predict", "m", "2.csv", "-o", "o.csv")[1]
     assert "1.csv: 25 rows unlearned" in call("unlearn", "m", "1.csv", "--label", "way")[1]
     call("learn", "n", "2.csv", "--label", "way", "--ridge", "auto")
+    assert "ledger (1 entry)" in call("inspect", "n")[1]
     assert "50 rows in 2 pieces from 2 models" in call("merge", "m", "n", "-o", "o")[1]
+
+
+def test_inspect_says_how_many_answers_its_figures_are_about(call, data):
+    call("learn", "m", "0.csv", "1.csv", "--label", "way")
+    rows = told(call, "inspect", "m")["calibration"]["rows"]
+    assert 0 < rows <= 50 and f"to {rows:.0f} rows before they were learned" in call("inspect", "m")[1]
 
 
 def test_a_bad_file_among_good_ones_is_named_and_the_good_ones_before_it_are_kept(call, data, tmp_path):

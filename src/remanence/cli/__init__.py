@@ -37,22 +37,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("run", epilog="Example: remanence run --methods finetune,rls,joint --out runs/first")(run_command)
-app.command("report", epilog="Example: remanence report runs/digits")(report_command)
-app.command("compare", epilog="Example: remanence compare runs/digits runs/first")(compare_command)
-app.command("learn", epilog="Example: remanence learn model.safetensors 'data/*.csv' --label species")(learn_command)
-app.command("predict", epilog="Example: remanence predict model.safetensors new.csv -o answers.csv")(predict_command)
-app.command("evaluate", epilog="Example: remanence evaluate model.safetensors test.csv --label species")(
-    evaluate_command
+COMMANDS = (  # in the order of the help, each with an example
+    (run_command, "run --methods finetune,rls,joint --out runs/first"),
+    (report_command, "report runs/digits"),
+    (compare_command, "compare runs/digits runs/first"),
+    (learn_command, "learn model.safetensors 'data/*.csv' --label species"),
+    (predict_command, "predict model.safetensors new.csv -o answers.csv"),
+    (evaluate_command, "evaluate model.safetensors test.csv --label species"),
+    (unlearn_command, "unlearn model.safetensors customer.csv"),
+    (merge_command, "merge north.safetensors south.safetensors -o all.safetensors"),
+    (inspect_command, "inspect model.safetensors --json"),
+    (verify_command, "verify --seed 7 --draw map.svg"),
+    (bench_command, "bench --quick --only memory"),
+    (methods_command, "methods --json"),
 )
-app.command("unlearn", epilog="Example: remanence unlearn model.safetensors customer.csv")(unlearn_command)
-app.command("merge", epilog="Example: remanence merge north.safetensors south.safetensors -o all.safetensors")(
-    merge_command
-)
-app.command("inspect", epilog="Example: remanence inspect model.safetensors --json")(inspect_command)
-app.command("verify", epilog="Example: remanence verify --seed 7 --draw map.svg")(verify_command)
-app.command("bench", epilog="Example: remanence bench --quick --only memory")(bench_command)
-app.command("methods", epilog="Example: remanence methods --json")(methods_command)
+for _command, _example in COMMANDS:  # (the lines of a paragraph are broken by the width of the terminal alone)
+    _paragraphs = [" ".join(part.split()) for part in (_command.__doc__ or "").split("\n\n")]
+    app.command(_example.split()[0], help="\n\n".join(_paragraphs), epilog=f"Example: remanence {_example}")(_command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,6 +1,7 @@
 """`remanence evaluate`: the errors of a model file on data with known labels or targets."""
 
 import json
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from remanence.store.jobs.evaluate import Evaluation
 
 GRID = 6  # classes, up to which all confusion counts are shown
-GRID_WIDTH = 40  # characters of their labels together, up to which they fit beside each other
 HARDEST = 20  # classes listed beyond that
 CONFUSIONS = 10  # pairs of classes listed
 
@@ -76,18 +76,18 @@ def evaluate(
 
 def _show(found: "Evaluation") -> None:
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     console = Console(highlight=False)
     if found.errors:
-        table = Table("target", "rmse", "mae", "r²", header_style="bold")
+        table = Table(Column("target", overflow="fold"), "rmse", "mae", "r²", header_style="bold")
         for name, e in found.errors.items():
             table.add_row(plain_text(name), *("–" if v is None else f"{v:.4g}" for v in (e["rmse"], e["mae"], e["r2"])))
         console.print(table)
         console.print(f"{found.rows:,} rows")
         return
     if found.sets is not None:
-        table = Table("label", "rows", "precision", "recall", header_style="bold")
+        table = Table(Column("label", overflow="fold"), "rows", "precision", "recall", header_style="bold")
         for one in found.sets.to_list():
             shares = ("–" if one[name] is None else f"{one[name]:.1%}" for name in ("precision", "recall"))
             table.add_row(plain_text(one["label"]), f"{one['rows']:,}", *shares)
@@ -97,14 +97,20 @@ def _show(found: "Evaluation") -> None:
     from remanence.evaluation.confusion import Confusion
 
     confusion = Confusion(tuple(found.labels), found.confusion)
-    if len(found.labels) <= GRID and sum(len(str(label)) for label in found.labels) <= GRID_WIDTH:
-        console.print(_grid(confusion))
+    grid = _grid(confusion) if len(found.labels) <= GRID else None
+    if grid is not None and _fits(grid, console):
+        console.print(grid)
     else:
         _print_lists(confusion, console)
     console.print(f"accuracy {found.accuracy:.2%}: {confusion.wrong:,} of {found.rows:,} rows wrong")
     if found.reliability is not None:
         loss, error = found.reliability.log_loss, found.reliability.error
         console.print(f"probabilities: log-loss {loss:.3f}, calibration error {error:.3f}")
+
+
+def _fits(table: "Table", console: "Console") -> bool:
+    """Whether a table can be shown without breaking or cutting its cells."""
+    return console.measure(table, options=console.options.update_width(sys.maxsize)).maximum <= console.width
 
 
 def _grid(confusion: "Confusion") -> "Table":

@@ -62,7 +62,7 @@ def _show(found: "Inspection") -> None:
         if value not in (None, ""):
             console.print(Text(f"{name:<10} ", "bold").append(printable(value), "not bold"), soft_wrap=True)
     if shown["ledger"]:
-        console.print(Text(f"\nledger ({len(shown['ledger'])} entries)", "bold"))
+        console.print(Text(f"\nledger ({_counted(len(shown['ledger']), 'entry', 'entries')})", "bold"))
         for entry in _grouped(shown["ledger"])[-LINES:]:
             said = f"{entry['when']}  {entry['action']:<9}  {entry['rows']:>10,} rows  {entry['name']}"
             console.print(printable(said), soft_wrap=True, markup=False)
@@ -80,8 +80,13 @@ def _label(shown: dict[str, Any]) -> str | None:
 def _answers(found: dict[str, float] | None) -> str | None:
     if found is None:
         return None
+    rows = _counted(round(found["rows"]), "row")
     figures = f"{found['accuracy']:.1%} right, log-loss {found['log_loss']:.3f}, calibration error "
-    return f"{figures}{found['calibration_error']:.3f}, to rows before they were learned"
+    return f"{figures}{found['calibration_error']:.3f}, to {rows} before they were learned"
+
+
+def _counted(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _with_kinds(shown: dict[str, Any]) -> list[str]:

@@ -7,6 +7,8 @@ import typer
 
 from remanence.cli.run_options.learners import LEARNERS, registered
 
+NAME, NARROW = 20, 100  # characters of a name in one line, and of a terminal where longer ones are broken
+
 
 def methods(
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, and nothing else.")] = False,
@@ -20,23 +22,25 @@ def methods(
     from rich.console import Console
     from rich.table import Table
 
-    shown = Table(header_style="bold")
+    console, shown = Console(), Table(header_style="bold")
     for heading, width in (("name", None), ("what it is", None), ("cost per sample", 16), ("memory", 12)):
-        shown.add_column(heading, max_width=width)
+        shown.add_column(heading, max_width=width, overflow="fold")
     for k, row in enumerate(rows):
         last = k + 1 < len(rows) and bool(row["method"]) != bool(rows[k + 1]["method"])
         name = row["method"] or row["run"]
+        name += "" if row["run"] or row["learn"] else " *"
         shown.add_row(
-            name if row["run"] or row["learn"] else f"{name} *",
+            name.replace(".", ".\n") if len(name) > NAME and console.width < NARROW else name,
             row["summary"],
             row["cost"],
             row["memory"],
             end_section=last,
         )
-    console = Console()
     console.print(shown)
     console.print("d features, c outputs, n rows, b buffer, r or k directions, p parameters.", style="dim")
-    said = "Methods with learn --method and run --methods, baselines and references with run --methods"
+    run_only = [row["method"] for row in rows if row["method"] and row["run"] and not row["learn"]]
+    but = f" (not {' and '.join(run_only)})" if run_only else ""
+    said = f"Methods with run --methods and learn --method{but}, baselines and references with run --methods"
     in_python = any(not row["run"] and not row["learn"] for row in rows)
     console.print(f"{said}{', * in Python only' if in_python else ''}.", style="dim")
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
-SIGNS = {"✓": "+", "✗": "x", "–": "-", "−": "-", "…": "...", "≤": "<=", "→": "->"}
+SIGNS = {"✓": "+", "✗": "x", "–": "-", "−": "-", "…": "...", "≤": "<=", "→": "->", "²": "2", "³": "3"}
 
 
 class OutputLost(Exception):
