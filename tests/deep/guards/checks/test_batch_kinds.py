@@ -98,3 +98,27 @@ def test_a_forward_that_takes_labels_out_of_the_batch_finds_them_each_time(rows)
     batches = [{"text": rows(3, 10), "labels": 1}]
     assert rm.deep.GradientProjection(Two().double()).absorb(batches, forward).tasks == 1
     assert "labels" in batches[0]
+
+
+@pytest.mark.parametrize("pack", [lambda x: x, lambda x: (x,), lambda x: {"x": x}])
+def test_a_model_that_normalizes_its_inputs_in_place_is_protected(pack, rows):
+    class InPlace(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.first, self.second = nn.Linear(10, 16), nn.Linear(16, 2)
+
+        def forward(self, x):
+            return self.second(torch.tanh(self.first(x.sub_(0.5).div_(2.0))))
+
+    net, x = InPlace().double(), rows(3, 10)
+    guard, before = rm.deep.GradientProjection(net), net(x.clone()).detach()
+    guard.absorb([pack(x)])
+    assert torch.equal(x, rows(3, 10)), "the batches of the user stay as they are"
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with guard.protect(optimizer):
+        for _ in range(5):
+            optimizer.zero_grad()
+            (net(rows(3, 10, seed=1)) - 1).square().mean().backward()
+            optimizer.step()
+    assert (net(x) - before).abs().max() < 1e-13

@@ -4,13 +4,13 @@ Batches are of one kind if they have the same keys, types and numbers of axes an
 None), both with or without padding, and if a batch before has called all modules that this one calls.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from typing import Any
 
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_flatten, tree_map
 
 from remanence.deep.guards.checks.padding import real_positions
 
@@ -46,8 +46,17 @@ class BatchKinds:
 
 
 def own_copy(batch: Any) -> Any:
-    """Return a dict of inputs as a new one, from which a function of the user may take the labels out."""
-    return copy(batch) if isinstance(batch, Mapping) else batch
+    """Return a batch that a model may write into, and from which a function of the user may take the labels out."""
+    if not isinstance(batch, MutableMapping):
+        return tree_map(_cloned, batch)
+    whole = copy(batch)  # of its own class, such as a BatchEncoding
+    for name, value in batch.items():
+        whole[name] = tree_map(_cloned, value)
+    return whole
+
+
+def _cloned(leaf: Any) -> Any:
+    return leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, Tensor) else leaf
 
 
 def _structure(batch: Any) -> tuple[Any, ...]:
