@@ -23,6 +23,13 @@ class Forgetful(rm.TaskDictionary):
         return rm.TaskDictionary.update(self, state, X, Y, donate, task)
 
 
+class NeverLooks(rm.WindowRLS):
+    """Rotates rows out without asking how many digits that took."""
+
+    def _accurate(self, *given):
+        return True
+
+
 DAMAGES = {
     "kernel_rls_is_kernel_ridge_regression": given(method=rm.KernelRLS(tolerance=0.0, ridge=0.1 + 1e-6)),
     "kernel_rls_returns_to_its_prior": given(method=rm.KernelRLS(tolerance=0.0, ridge=0.1, forget=0.9 + 1e-6)),
@@ -61,3 +68,10 @@ def test_claims_hold_and_refuse_damage(claim):
         assert held.holds, held
         refused += not claim.check(**DAMAGES[claim.name](data)).holds
     assert refused
+
+
+def test_a_window_that_loses_digits_is_noticed():
+    [claim] = [c for c in CLAIMS if c.name == "window_rls_is_least_squares_over_the_window"]
+    data = [next(stream) for stream in [claim.instances(np.random.default_rng(1))] for _ in range(40)]
+    assert all(claim.check(**one).holds for one in data)
+    assert any(not claim.check(**one, method=NeverLooks(9, 0.1)).holds for one in data)

@@ -7,7 +7,7 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.certificates.catalogue import claim
-from remanence.certificates.certificate import Evidence, difference, rounding
+from remanence.certificates.certificate import Evidence, difference, likely, rounding
 from remanence.certificates.instances.data import Generator, Instance
 from remanence.certificates.instances.runs import worst_of
 from remanence.kalman import LinearGaussian, constant_velocity, filter, sample, unscented
@@ -62,10 +62,10 @@ def complex_lms_takes_conjugates(X: Array, Y: Array, method: Any = None) -> Evid
 
 
 def long_streams(rng: Generator) -> Iterator[Instance]:
-    """Real rows, more than fit into the window, one of them far larger than the others."""
+    """Real rows, more than fit into the window, some narrower than it, one of them far larger than the others."""
     while True:
-        n, d = int(rng.integers(10, 60)), int(rng.integers(1, 5))
-        X = rng.standard_normal((n, d))
+        n, d = int(rng.integers(10, 60)), int(rng.integers(1, 2 * WINDOW))
+        X = 10 ** rng.uniform(0, 6) * rng.standard_normal((n, d))
         X[int(rng.integers(0, n - WINDOW))] *= float(10 ** rng.uniform(0, 6))
         yield {"X": X, "Y": rng.standard_normal((n, 1))}
 
@@ -74,16 +74,20 @@ def long_streams(rng: Generator) -> Iterator[Instance]:
     "RLS over a window is least squares over the last rows, whatever has left it",
     source="completes Section RLS: sliding windows",
     instances=long_streams,
-    conditions=(f"window {WINDOW}", f"ridge {RIDGE}", "a row up to 1e6 times larger has left"),
+    conditions=(f"window {WINDOW}", f"ridge {RIDGE}", "units up to 1e6", "a row up to 1e6 times larger has left"),
 )
 def window_rls_is_least_squares_over_the_window(X: Array, Y: Array, method: Any = None) -> Evidence:
-    """Weights after all rows, learned one at a time, against the ridge solution of the last ones."""
-    method, last = method or WindowRLS(WINDOW, RIDGE), slice(-WINDOW, None)
-    state = method.track(method.init(X.shape[1], 1), X, Y)[0]
-    G = X[last].T @ X[last] + RIDGE * np.eye(X.shape[1])
-    kappa = float(np.linalg.cond(G))
-    oracle = np.linalg.solve(G, X[last].T @ Y[last])
-    return Evidence(difference(method.weights(state), oracle), 1e-10 + rounding(kappa, 100 * X.size))
+    """The errors of rows before they were learned, and the answers after all, against lstsq over each window."""
+    method = method or WindowRLS(WINDOW, RIDGE)
+    state, errors = method.track(method.init(X.shape[1], 1), X, Y)
+    found, oracle, kappas = [errors[WINDOW:], X @ method.weights(state)], [], []
+    for t in range(WINDOW, len(X) + 1):
+        rows = np.concatenate([X[t - WINDOW : t], np.sqrt(RIDGE) * np.eye(X.shape[1])])
+        W = np.linalg.lstsq(rows, np.concatenate([Y[t - WINDOW : t], np.zeros((X.shape[1], 1))]), rcond=None)[0]
+        kappas.append(float(np.linalg.cond(rows)))
+        oracle.append(Y[t : t + 1] - X[t : t + 1] @ W if t < len(X) else X @ W)
+    allowed = 1e-10 + rounding(max(kappas), likely(100 * X.size))
+    return Evidence(difference(np.concatenate(found), np.concatenate(oracle)), allowed)
 
 
 def signals(rng: Generator) -> Iterator[Instance]:
