@@ -5,13 +5,15 @@ import re
 from base64 import b64decode
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from PIL import Image
 from rich.console import Console
 
+from remanence.evaluation.reliability import Reliability
 from remanence.report import Run
 from remanence.report.page import page
-from remanence.report.pictures import accuracy_figure, matrices_figure, rendered
+from remanence.report.pictures import accuracy_figure, matrices_figure, reliability_figure, rendered
 from remanence.report.terminal import show
 from remanence.report.words import figures, in_bytes, verdict
 
@@ -171,3 +173,11 @@ def test_a_learner_has_one_colour_in_all_pictures_of_a_comparison(run):
         for r in (run, alone)
     )
     assert first == second != accuracy_figure(alone).axes[0].lines[0].get_color()
+
+
+def test_a_learner_has_one_colour_in_all_pictures_of_a_page(run):
+    sure = Reliability.of(np.eye(2), np.array([0, 1]), [0, 1])
+    run = replace(run, outcomes=tuple(replace(outcome, reliability=sure) for outcome in run.outcomes))
+    curves = {line.get_label(): line.get_color() for line in accuracy_figure(run).axes[0].lines}
+    shown = {line.get_label(): line.get_color() for line in reliability_figure(run, run.outcomes).axes[0].lines[1:]}
+    assert shown == {outcome.short_label: curves[outcome.label] for outcome in run.outcomes}

@@ -101,7 +101,7 @@ def _probabilities(run: Run) -> dict[str, Any] | None:
     parts = ([o for o, _ in found if (o.role == "reference") is reference] for reference in (False, True))
     drawn = [outcome for part in parts for outcome in part[:1]]
     figures = [(outcome.label, f"{r.log_loss:.3f}", f"{r.error:.3f}") for outcome, r in found]
-    return {"figures": figures, "picture": reliability_picture(drawn), "rows": found[0][1].rows}
+    return {"figures": figures, "picture": reliability_picture(run, drawn), "rows": found[0][1].rows}
 
 
 def unbroken(text: str) -> str:

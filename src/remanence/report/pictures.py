@@ -116,13 +116,10 @@ def accuracy_figure(run: Run, places: Sequence[str] = ()) -> Figure:
 def draw_accuracy(ax: Any, run: Run, places: Sequence[str] = ()) -> None:
     """One line per learner; with several seeds the mean and a band of one standard deviation."""
     steps = np.arange(1, len(run.tasks) + 1)
-    learners = [outcome for outcome in run.outcomes if outcome.role != "reference"]
-    place = {label: k for k, label in enumerate(dict.fromkeys([*places, *(o.label for o in learners)]))}
-    for outcome in learners:
-        k = place[outcome.label]
-        colour = PALETTE[k % len(PALETTE)]
-        look = {"color": colour, "marker": MARKERS[k % len(MARKERS)], "markersize": 5, "linewidth": 2}
-        _draw_line(ax, steps, outcome, **look)
+    looks = learner_looks(run, places)
+    for outcome in run.outcomes:
+        if outcome.label in looks:
+            _draw_line(ax, steps, outcome, **looks[outcome.label], markersize=5, linewidth=2)
     for k, outcome in enumerate(o for o in run.outcomes if o.role == "reference"):
         _draw_line(ax, steps, outcome, color=INK, linestyle=(0, DASHES[k % len(DASHES)]), linewidth=1.5)
     low, high = accuracy_range(run)
@@ -130,6 +127,16 @@ def draw_accuracy(ax: Any, run: Run, places: Sequence[str] = ()) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
     ax.yaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
     ax.grid(axis="y", color="#8c8c8c", alpha=0.3, linewidth=0.8)
+
+
+def learner_looks(run: Run, places: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """The colour and the marker that every learner but the references has in all pictures, by its label."""
+    learners = [outcome.label for outcome in run.outcomes if outcome.role != "reference"]
+    place = {label: k for k, label in enumerate(dict.fromkeys([*places, *learners]))}
+    return {
+        label: {"color": PALETTE[place[label] % len(PALETTE)], "marker": MARKERS[place[label] % len(MARKERS)]}
+        for label in learners
+    }
 
 
 def accuracy_range(run: Run) -> tuple[float, float]:
@@ -168,21 +175,24 @@ def label_ends(ax: Any, run: Run) -> None:
         )
 
 
-def reliability_figure(outcomes: Sequence[Outcome]) -> Figure:
+def reliability_figure(run: Run, outcomes: Sequence[Outcome]) -> Figure:
     """How often answers were right, by the probability given to them; the area of a point is its number of rows."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.4, 3.5), layout="constrained")
         ax = figure.subplots()
         ax.plot([0, 100], [0, 100], color="#8c8c8c", linewidth=1, linestyle=(0, (4, 3)))
-        for outcome, colour, marker in zip(outcomes, (PALETTE[0], INK), MARKERS, strict=False):
+        looks = learner_looks(run)
+        for outcome in outcomes:
             assert outcome.reliability is not None
+            look = looks.get(outcome.label, {"color": INK, "marker": "h"})
             rows, confidence, right = outcome.reliability.bins[outcome.reliability.bins[:, 0] > 0].T
             x, y = 100 * confidence / rows, 100 * right / rows
             many = rows >= FEW
-            ax.plot(x[many], y[many], color=colour, linewidth=1.5, label=_cut(printable(outcome.short_label)))
-            area, look = 8 + 150 * rows / rows.sum(), dict[str, Any](color=colour, marker=marker, zorder=3)
-            ax.scatter(x[many], y[many], area[many], alpha=0.8, **look)
-            ax.scatter(x[~many], y[~many], area[~many], alpha=0.3, **look)
+            label = _cut(printable(outcome.short_label))
+            ax.plot(x[many], y[many], color=look["color"], linewidth=1.5, label=label)
+            area = 8 + 150 * rows / rows.sum()
+            ax.scatter(x[many], y[many], area[many], alpha=0.8, zorder=3, **look)
+            ax.scatter(x[~many], y[~many], area[~many], alpha=0.3, zorder=3, **look)
         ax.set(xlabel="probability given, %", ylabel="answers that were right, %", xlim=(0, 103), ylim=(0, 103))
         ax.grid(color="#8c8c8c", alpha=0.3, linewidth=0.8)
         ax.legend(loc="upper left")

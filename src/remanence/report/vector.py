@@ -42,11 +42,11 @@ def curve_picture(run: Run, accuracy: bytes, prefix: str = "curve") -> str:
     return described(_embedded(accuracy.decode(), prefix), title, ". ".join(curves) + ".", prefix)
 
 
-def reliability_picture(outcomes: Sequence[Outcome], prefix: str = "reliability") -> str:
+def reliability_picture(run: Run, outcomes: Sequence[Outcome], prefix: str = "reliability") -> str:
     """How often answers were right, by the probability given to them."""
     said = [f"{o.label}: calibration error {o.reliability.error:.3f}" for o in outcomes if o.reliability is not None]
     title = "Answers that were right in %, by the probability given to them"
-    svg = rendered(reliability_figure(outcomes), "svg").decode()
+    svg = rendered(reliability_figure(run, outcomes), "svg").decode()
     return described(_embedded(svg, prefix), title, ". ".join(said) + ".", prefix)
 
 
