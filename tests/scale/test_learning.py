@@ -154,6 +154,9 @@ def test_a_bad_partition_is_named_and_nothing_changes(data, cluster, digest):
 
 
 def test_bad_use_is_refused_with_advice(data, cluster):
+    import pandas as pd
+    from scipy import sparse
+
     X, y, _, sizes = data
     Xd, yd = arrays(X, y, sizes)
     for method in (rm.LMS(), rm.RLS(forget=0.9), rm.ICL()):
@@ -163,8 +166,9 @@ def test_bad_use_is_refused_with_advice(data, cluster):
         rm.scale.fit(rm.RLS(), Xd, yd)
     with pytest.raises(rm.InputError, match="labels"):
         rm.scale.fit(rm.ContinualClassifier(), Xd)
-    with pytest.raises(rm.InputError, match="dask"):
-        rm.scale.fit(rm.ContinualClassifier(), X, y)
+    for rows, kind in ((X, "ndarray"), (pd.DataFrame(X), "DataFrame"), (sparse.csr_array(X), "csr_array")):
+        with pytest.raises(rm.InputError, match=f"dask.* got {kind}; rows of this machine"):
+            rm.scale.fit(rm.ContinualClassifier(), rows, y)
     with pytest.raises(rm.InputError, match="label for each"):
         rm.scale.fit(rm.ContinualClassifier(), Xd, yd[:-1])
     with pytest.raises(rm.InputError, match="got none"):

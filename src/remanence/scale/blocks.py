@@ -45,8 +45,9 @@ def blocks_of(model: Any, data: Any, labels: Any = None, labelled: bool = True) 
         return [
             DataBlock(name, block, is_file=True) for name, block in delayed_files(data, TableRules.of(model, labels))
         ]
-    if not isinstance(data, Iterable):
-        raise InputError(f"expected {KINDS} as data, got {type(data).__name__}")
+    if not isinstance(data, Iterable) or hasattr(data, "shape"):
+        hint = "; rows of this machine are learned by the model's own fit" if hasattr(data, "shape") else ""
+        raise InputError(f"expected {KINDS} as data, got {type(data).__name__}{hint}")
     data = list(data)
     if not data:
         raise InputError(f"expected {KINDS} as data, got an empty list")
