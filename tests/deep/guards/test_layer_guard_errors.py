@@ -69,6 +69,11 @@ def overridden():
     return nn.Sequential(nn.Linear(3, 3), Doubled(3, 2))
 
 
+def made_in_inference_mode():
+    with torch.inference_mode():
+        return nn.Linear(3, 2)
+
+
 MODELS = {
     "no module": (lambda: "net", {}, "expected a torch.nn.Module, got str"),
     "unknown frozen": (lambda: nn.Linear(2, 2), {"frozen": ["head"]}, "'head'; the model has weight, bias"),
@@ -78,6 +83,7 @@ MODELS = {
     "a table that rescales": (lambda: nn.Embedding(5, 2, max_norm=1.0), {}, "max_norm"),
     "no size yet": (lambda: nn.LazyLinear(3), {}, "no size yet; run one batch"),
     "complex": (lambda: nn.Linear(2, 2, dtype=torch.complex64), {}, "real parameters"),
+    "inference mode": (made_in_inference_mode, {}, "got weight made in inference_mode"),
     "another forward": (overridden, {}, r"no rule protects 1\.weight, 1\.bias"),
     "spectral norm": (
         lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(2, 2)),

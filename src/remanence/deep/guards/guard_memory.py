@@ -154,7 +154,9 @@ def memory_from_state(state: dict[str, Any], roles: ParameterRoles, rank: int | 
     """Return the memory that `memory_to_state` converted, for a model of the same layers."""
     try:
         memory = _memory_from_dict(state, rank)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except InputError:
+        raise
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
         raise InputError(f"expected what state_dict returned, got a damaged state ({error!r})") from error
     for name, kept in memory.directions.items():
         mine = roles.matrices[name].shape if name in roles.matrices else None

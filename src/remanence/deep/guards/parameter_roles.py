@@ -182,6 +182,10 @@ def _check_parameters(named: dict[str, nn.Parameter]) -> None:
                 f"expected parameters with values, got {name} on the meta device; load its weights first (with "
                 "Accelerate: without device_map offloading)"
             )
+        if parameter.is_inference():
+            raise InputError(
+                f"expected parameters to train, got {name} made in inference_mode; make the model outside of it"
+            )
         if parameter.is_complex():
             raise InputError(f"expected real parameters, got {name} of {parameter.dtype}")
 
