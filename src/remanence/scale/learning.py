@@ -24,8 +24,8 @@ FIRST_BLOCKS = 8  # partitions among which one must have rows, where a scale is 
 def fit(model: Any, data: Any, labels: Any = None, *, client: Any = None) -> Any:
     """Learn all rows of a distributed data set, as `model.fit` learns an array.
 
-    The weights equal those of a single machine up to rounding, and have the same bits for any number of workers. What is
-    estimated by answers to rows before they are learned depends on the partitions, as it does on the blocks that one
+    The weights equal those of a single machine up to rounding, and have the same bits for any number of workers. What
+    is estimated by answers to rows before they are learned depends on the partitions, as it does on the blocks that one
     machine is given: calibrated probabilities, intervals, and the choice of `readout="auto"`.
 
     Parameters
