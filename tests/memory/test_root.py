@@ -141,6 +141,18 @@ def test_removing_leaves_the_root_of_the_other_rows(n, gone, d):
     remembers(removed(root, X[:gone], Y[:gone]), X[gone:], Y[gone:], tolerance=1e-8)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_targets_are_neither_lost_nor_gained_where_columns_depend_on_others(seed):
+    """‖z‖² + ρ is Σ‖y‖² of the rows that are left, and every row but the last can go."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.ones(9), np.eye(4)[rng.integers(0, 4, 9)] - 0.25])  # the last four add up to nothing
+    Y = rng.standard_normal((9, 2))
+    root = empty(5, 2).folded(X, Y)
+    for i in range(8):
+        root = removed(root, X[i : i + 1], Y[i : i + 1])
+        np.testing.assert_allclose(root.energies()[5:], np.sum(Y[i + 1 :] ** 2, axis=0), atol=1e-12)
+
+
 def test_removing_what_was_not_there_is_refused():
     X, Y, _ = rows(10)
     root = empty(5, 2).folded(X, Y)

@@ -146,6 +146,27 @@ def test_the_classifier_loses_classes_one_by_one_and_then_everything(dtype):
     assert model.precision_loss_ == 0
 
 
+def categories(seed, n=60):
+    """A table with a category, whose columns depend on each other and the intercept; the first rows are a rare one."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.integers(0, 4, n)
+    kinds[:3] = 4
+    return np.column_stack([np.eye(5)[kinds], rng.standard_normal((n, 3))]), rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_of_categories_can_go_one_by_one_to_the_last(seed):
+    X, y = categories(seed)
+    model = rm.ContinualRegressor().fit(X, y).unlearn(X[:3], y[:3])
+    for i in range(3, len(X) - 1):
+        model.unlearn(X[i : i + 1], y[i : i + 1])
+        if i % 8 == 0 or i > 50:
+            fresh = rm.ContinualRegressor().fit(X[i + 1 :], y[i + 1 :])
+            np.testing.assert_allclose(model.predict(X[i + 1 :]), fresh.predict(X[i + 1 :]), atol=1e-9)
+            stds = (m.predict(X[i + 1 :], return_std=True)[1] for m in (model, fresh))
+            np.testing.assert_allclose(*stds, rtol=1e-6, atol=1e-5)
+
+
 # ---------------------------------------------------------------- digits lost
 
 

@@ -348,6 +348,7 @@ def _downdated(root: Root, X: Array, Y: Array, rounding: Array) -> tuple[Root, f
     both[:d, :d], both[:d, d:], both[d:, d:] = root.factor, root.target, zeta
     rotated = ormqr("L", "T", Q, tau, both, lwork=max(1, 64 * (d + c)))[0]
     left = empty(d, c, root.dtype).folded(rotated[n:, :d], rotated[n:, d:], donate=True)
+    rest += left.rest  # where columns depend on others, the targets of fewer rows than these are explained
     return Root(left.factor, left.target, np.maximum(rest, 0.0)), slack
 
 
