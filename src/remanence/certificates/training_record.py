@@ -14,7 +14,7 @@ from remanence.certificates.memories import MemorySnapshot, lost, memory_of
 from remanence.evaluation.observers import TaskStep
 from remanence.kalman import Kalman
 from remanence.memory.gaussian import Gaussian
-from remanence.methods import RLS
+from remanence.methods import RLS, WindowRLS
 from remanence.methods.least_squares import SoftMethod
 from remanence.methods.protocol import Method
 
@@ -115,7 +115,7 @@ def is_linear(learner: Any) -> bool:
         return False
     if isinstance(learner, ContinualClassifier):
         return learner.class_weight is None and learner.readout == "ridge"
-    return isinstance(learner, (Method, ContinualEstimator))
+    return isinstance(learner, ContinualEstimator) or (isinstance(learner, Method) and learner.linear)
 
 
 def _linear_method(step: TaskStep) -> tuple[Method[Any], Any]:
@@ -133,6 +133,8 @@ def _classes(step: TaskStep) -> Array | None:
 def _ridge(method: Method[Any], state: Any) -> float:
     if isinstance(method, Kalman):
         return method.ridge * method.noise  # in units of the weight of a sample
+    if isinstance(method, WindowRLS):
+        return method.ridge
     if isinstance(method, SoftMethod) and not (isinstance(method, RLS) and method.forget == 0):
         return float(method.ridge_of(state))
     return 0.0
