@@ -93,6 +93,13 @@ def test_what_people_are_shown(call, data):
     assert "50 rows in 2 pieces from 2 models" in call("merge", "m", "n", "-o", "o")[1]
 
 
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan"])
+def test_minutes_between_writes_are_checked(call, data, minutes):
+    code, _, err = call("learn", "m", "0.csv", "--label", "way", f"--save-every={minutes}")
+    shown = "nan" if minutes == "nan" else f"{float(minutes)!r}"
+    assert code == 2 and f"expected --save-every to be a number above 0, got {shown}" in err
+
+
 def test_inspect_says_how_many_answers_its_figures_are_about(call, data):
     call("learn", "m", "0.csv", "1.csv", "--label", "way")
     rows = told(call, "inspect", "m")["calibration"]["rows"]

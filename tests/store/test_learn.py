@@ -352,6 +352,10 @@ def test_settings_that_are_not_the_models_are_refused(tmp_path, three, name):
         (LearnOptions("kind", settings={"ridge": "-1"}), "ridge"),
         (LearnOptions("kind", features="fourier:3"), "random:5000"),
         (LearnOptions("kind", ignored=tuple("abcd")), "to have columns beside"),
+        (LearnOptions("kind", column_kinds={"kind": "number"}), "'kind' is the label"),
+        (LearnOptions(targets=("a",), column_kinds={"a": "number"}), "'a' is the target"),
+        (LearnOptions("kind", ignored=("a",), column_kinds={"a": "number"}), "'a' is ignored"),
+        (LearnOptions("kind", text_width=0), "text_width to be an integer of at least 1, got 0"),
     ],
 )
 def test_wishes_that_make_no_model_are_refused(tmp_path, three, options, words):

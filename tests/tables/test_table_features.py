@@ -186,6 +186,31 @@ def test_dates_and_numbers_in_another_notation_are_named(values, said):
     assert guess_kinds({"a": column}, {"a": "category"}, "here").reasons == {}  # what was declared is not doubted
 
 
+@pytest.mark.parametrize("values", [["00701", "10115"], ["1", "007", "NA"], ["1.5", "-01"]])
+def test_numbers_that_begin_with_a_zero_may_be_codes(values):
+    guess = guess_kinds({"zip": pa.array(values)}, {}, "here")
+    assert guess.kinds == {"zip": "number"}
+    code = next(value for value in values if value.lstrip("-").startswith("0"))
+    assert guess.doubts("t.csv") == [
+        f"the column 'zip' of t.csv is a number: '{code}' begins with a zero, which a number does not keep; is it a "
+        f"category?"
+    ]
+    assert guess_kinds({"zip": pa.array(values)}, {"zip": "number"}, "here").reasons == {}
+
+
+@pytest.mark.parametrize("values", [["0", "10"], ["0.5", "-0.25"], ["0", "1", "2"], ["1e-05", "100"]])
+def test_other_numbers_with_zeros_are_not_doubted(values):
+    assert guess_kinds({"a": pa.array(values)}, {}, "here").reasons == {}
+
+
+@pytest.mark.parametrize("odd", ["2024-02-30", "soon"])
+def test_dates_with_a_mistake_are_named(odd):
+    dates = [f"2024-01-{day:02d}" for day in range(1, 13)]
+    guess = guess_kinds({"when": pa.array([*dates, odd] * 10)}, {}, "here")
+    assert guess.kinds == {"when": "category"} and f"most of it is dates, but '{odd}' is none" in guess.reasons["when"]
+    assert guess_kinds({"when": pa.array([*dates, "", "NA"])}, {}, "here").kinds == {"when": "date"}
+
+
 def test_vectors_are_as_many_columns_and_identifiers_are_left_out():
     rows = 40
     table = pa.table(

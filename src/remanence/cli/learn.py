@@ -23,6 +23,7 @@ from remanence.cli.common.options import (
     read_settings,
 )
 from remanence.terminal_text import printable
+from remanence.validation import check_number
 
 if TYPE_CHECKING:
     from remanence.store.jobs.learn import LearnReport
@@ -174,7 +175,7 @@ def learn(
         scale,
     )
     paths, dialect = expand_paths(data), read_dialect(csv_option)
-    every = None if save_every is None else 60 * save_every
+    every = None if save_every is None else 60 * check_number(save_every, "--save-every")
     with (
         opened_cluster(workers, cluster) as client,
         metered("Learning", len(paths)) as (advance, meter),

@@ -14,6 +14,7 @@ from remanence.errors import InputError
 from remanence.store.jobs.columns import Columns
 from remanence.store.jobs.piecewise import check_mergeable
 from remanence.store.model_file import ModelFile
+from remanence.validation import check_count
 
 if TYPE_CHECKING:
     from remanence.estimators import RandomFeatures
@@ -52,6 +53,9 @@ class LearnOptions:
                 f"model, got {'neither' if self.label is None else 'both'}",
                 arguments=("label", "targets"),
             )
+        if self.text_width is not None:
+            check_count(self.text_width, "text_width")
+        self._check_kinds()
         method, features = self._method(), None if self.features is None else random_features(self.features)
         if self.label is None:
             for name in ("readout", "separator", "class_weight"):
@@ -63,6 +67,18 @@ class LearnOptions:
             learner = ContinualClassifier(method, True, features, readout, self.scale, weights)
         learner._check_settings()
         return learner
+
+    def _check_kinds(self) -> None:
+        """Raise an InputError for kinds of columns that are no features."""
+        others = dict.fromkeys(self.ignored, "ignored") | dict.fromkeys(self.targets, "the target")
+        others |= {} if self.label is None else {self.label: "the label"}
+        kinds = self.column_kinds.items()
+        wrong = [f"{name!r} is {others[name]}" for name, kind in kinds if others.get(name, kind) != kind]
+        if wrong:
+            raise InputError(
+                f"expected kinds of columns to learn from, but {', '.join(wrong)}; leave out its kind",
+                arguments=("columns",),
+            )
 
     def keeps_gaps(self) -> bool:
         """Whether rows with missing features are learned."""

@@ -26,11 +26,13 @@ SENTENCE, LONG = 4.0, 40.0  # words, and characters, of a cell on average from w
 MANY = 32  # rows from which on text that never repeats identifies rows
 COUNTED = 3  # rows from which on a column 0, 1, 2, … is taken for row numbers
 PLAIN_NUMBER = r"^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+LEADING_ZERO = r"^[+-]?0[0-9]"
 OTHER_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})([ T].*)?|\d{4}([./])\d{1,2}\4\d{1,2}([ T].*)?")
 OTHER_NUMBER = re.compile(
     r"(?=.*[^\d.+-])[$€£¥]?\s?[+-]?[$€£¥]?\s?(\d{1,3}([.,' ’]\d{3})+|\d+)([.,]\d+)?\s?(%|‰|[$€£¥]|[A-Z]{3})?"
 )
 LIKELY = 3  # values in another notation from which on it is told
+LOOKED_AT = 100  # values among which dates are looked for
 ROW_NUMBER_NAME = re.compile(r"(.*[_ .-])?(id|idx|index|nr|no|row|rownum|unnamed)([_ :.-]*\d*)", re.IGNORECASE)
 
 
@@ -118,7 +120,7 @@ def _guess_text(name: str, column: Any) -> tuple[str, str]:
     import pyarrow.compute as pc
 
     if not column.null_count and pc.all(pc.match_substring_regex(column, PLAIN_NUMBER)).as_py():
-        return _number_or_place(name, column)  # as below, in a fraction of the time
+        return _written_number(name, column)  # as below, in a fraction of the time
     values, places = coded(as_text(column), "")
     counts = np.bincount(places, minlength=len(values))[:-1]
     cells = int(counts.sum())
@@ -127,7 +129,7 @@ def _guess_text(name: str, column: Any) -> tuple[str, str]:
     present = [v for v in values[:-1] if v.lower() not in MISSING]
     numbers = [_is_number(v) for v in values[:-1]]
     if present and sum(numbers) == len(present):
-        return _number_or_place(name, column)
+        return _written_number(name, column)
     if all(v.lower() in (*TRUE[:-1], *FALSE[:-1]) for v in present) and present:
         return "truth", ""
     if present and all(_is_date(v) for v in present):
@@ -139,13 +141,34 @@ def _guess_text(name: str, column: Any) -> tuple[str, str]:
     length = sum(n * len(v) for v, n in zip(values, counts.tolist(), strict=False)) / cells
     if words >= SENTENCE or length > LONG:
         return "text", ""
-    likely = _other_notation(present)
+    likely = _mostly_dates(present) or _other_notation(present)
     if cells >= MANY and len(counts) == cells:
         return "ignored", "its text is different in every row" + (likely and f"; {likely}")
     if cells >= MANY and 2 * len(counts) > cells:
         many = f"{len(counts):,} values in {cells:,} rows, each a column"
         return "category", f"{many}; {likely or 'is it text, or to be ignored?'}"
     return "category", likely
+
+
+def _written_number(name: str, column: Any) -> tuple[str, str]:
+    """As `_number_or_place`, for numbers written as text, which may be codes."""
+    import pyarrow.compute as pc
+
+    kind, reason = _number_or_place(name, column)
+    coded_so = pc.fill_null(pc.match_substring_regex(column, LEADING_ZERO), False)
+    first = pc.index(coded_so, True).as_py()
+    if kind == "number" and first >= 0:
+        reason = f"{column[first].as_py()!r:.40} begins with a zero, which a number does not keep; is it a category?"
+    return kind, reason
+
+
+def _mostly_dates(values: Sequence[str]) -> str:
+    """What to say of text that is dates but for some values; empty if it is not."""
+    first = values[:LOOKED_AT]
+    if len(first) < LIKELY or 2 * sum(map(_is_date, first)) < len(first):
+        return ""
+    odd = next(v for v in values if not _is_date(v))
+    return f"most of it is dates, but {odd!r:.40} is none"
 
 
 def _other_notation(values: Sequence[str]) -> str:
