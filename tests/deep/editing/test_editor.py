@@ -769,3 +769,16 @@ def test_a_budget_without_room_is_refused():
         with pytest.raises(rm.InputError):
             rm.deep.Editor(layer(64, 3), "0", **settings)
     assert rm.deep.Editor(layer(64, 3), "0", max_bytes=10**9).rank == 64
+
+
+def test_nothing_is_reported_of_weights_that_others_have_changed(problem):
+    """The report would be of the weights as the editor made them."""
+    net, K0, K, V, *_ = problem
+    editor = edited(net, K0, K, V, strength=20.0, ridge=0.0)
+    with editor.without_edits():
+        assert editor.report().edits == len(editor.edits()) == 1
+    with torch.no_grad():
+        net[0].weight.add_(1.0)
+    with pytest.raises(rm.InputError, match="changed from outside since the last edit"):
+        editor.report()
+    assert list(editor.edits()) == ["e"]

@@ -484,7 +484,12 @@ class Editor:
             raise InputError(
                 "expected this after the block without edits: within it the layer is as it was before all of them"
             )
-        self.layer.check_present(self.model, self._present)
+        self._check_present()
+
+    def _check_present(self) -> None:
+        """Refuse to speak of weights that others have changed; within a block without edits they are not looked at."""
+        if not self._lifted:
+            self.layer.check_present(self.model, self._present)
 
     @staticmethod
     def _rows(rows: Any, name: str, width: int) -> Array:
@@ -506,6 +511,7 @@ class Editor:
 
     def report(self) -> EditorReport:
         """What is preserved, what was edited, and how well both hold."""
+        self._check_present()
         D = self._change(self._edits)
         K, T = (
             np.concatenate([np.empty((0, width)), *(getattr(e, part) for e in self._edits.values())])
