@@ -108,6 +108,16 @@ def test_extending_to_an_energy_takes_the_fewest_directions_that_hold_it(energy)
     assert skew(larger.basis) < 1e-13
 
 
+@pytest.mark.parametrize("energy", [0.3, 0.99, 1.0])
+@pytest.mark.parametrize("known", [0, 3])
+def test_columns_that_are_orthogonal_need_no_decomposition(energy, known):
+    rng = np.random.default_rng(8)
+    V = np.linalg.qr(rng.standard_normal((20, 6)))[0] * [5.0, 4.0, 1.0, 0.5, 1e-20, 0.0]
+    space = random_subspace(rng, 20, known)
+    fast, slow = (space.extended_to(V, energy, 1e-9, decomposed).basis for decomposed in (True, False))
+    np.testing.assert_allclose(fast @ fast.T, slow @ slow.T, atol=1e-12)
+
+
 def test_an_energy_that_is_already_held_adds_nothing_and_full_energy_adds_all():
     rng = np.random.default_rng(6)
     space = random_subspace(rng, 10, 4)

@@ -66,14 +66,19 @@ class Subspace:
                 rest = rest - u @ (u.T @ rest)
         return Subspace(basis)
 
-    def extended_to(self, V: Any, energy: float, tolerance: float = 0.0) -> "Subspace":
+    def extended_to(self, V: Any, energy: float, tolerance: float = 0.0, decomposed: bool = False) -> "Subspace":
         """With the fewest leading directions of V that leave at most 1 − energy of ‖V‖² outside the subspace.
 
-        Energy 1 keeps every direction of V that stands above `tolerance`·‖V‖ (never finer than rounding).
+        Energy 1 keeps every direction of V that stands above `tolerance`·‖V‖ (never finer than rounding). The columns
+        of a `decomposed` V are orthogonal, the strongest first.
         """
         check_number(energy, "energy", high=np.nextafter(1.0, 2.0), hint="1 keeps every direction")
         xp = namespace(V)
-        left, strength, _ = xp.linalg.svd(self.away(V), full_matrices=False)
+        if decomposed and not self.rank:
+            strength = xp.linalg.norm(V, axis=0)
+            left = V / xp.where(strength > 0, strength, 1.0)
+        else:
+            left, strength, _ = xp.linalg.svd(self.away(V), full_matrices=False)
         total = float((V**2).sum())
         if energy == 1.0:
             kept = int((strength > effective_tolerance(tolerance, V) * total**0.5).sum())
@@ -84,6 +89,8 @@ class Subspace:
 
     def _joined(self, V: Any) -> "Subspace":
         """With orthonormal columns that are new up to rounding; a small one may contain old directions (S1)."""
+        if not self.rank:
+            return Subspace(V)
         xp = namespace(V)
         for _ in range(2):
             V = self.away(V)

@@ -21,7 +21,7 @@ from remanence.deep.guards.projection.protected_directions import (
     protect_directions,
     rounding_share,
 )
-from remanence.deep.nn.lowrank.lowrank_root import LayerRoot
+from remanence.deep.nn.lowrank.lowrank_root import LayerRoot, LowRankRoot
 from remanence.memory.subspace import Subspace
 
 
@@ -109,7 +109,8 @@ class GradientProjection(LayerGuard):
         bases = []
         for g, root in enumerate(roots):
             known = np.zeros((matrix.shape[2], 0)) if old is None else old.basis[g, :, : old.ranks[g]].numpy()
-            basis = Subspace(known).extended_to(root.factor.T, energy, tolerance).basis  # (P1)
+            decomposed = isinstance(root, LowRankRoot)
+            basis = Subspace(known).extended_to(root.factor.T, energy, tolerance, decomposed).basis  # (P1)
             bases.append(torch.from_numpy(np.ascontiguousarray(basis)))
         return protect_directions(matrix, bases)
 

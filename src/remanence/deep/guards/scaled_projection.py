@@ -22,7 +22,7 @@ from remanence.deep.guards.projection.protected_directions import (
     protect_directions,
     rounding_share,
 )
-from remanence.deep.nn.lowrank.lowrank_root import LayerRoot
+from remanence.deep.nn.lowrank.lowrank_root import LayerRoot, LowRankRoot
 from remanence.memory.subspace import Subspace
 from remanence.validation import check_number
 
@@ -106,7 +106,8 @@ class ScaledProjection(LayerGuard):
         for g, root in enumerate(roots):
             rank = 0 if old is None else old.ranks[g]
             known = np.zeros((matrix.shape[2], 0)) if old is None else old.basis[g, :, :rank].numpy()
-            basis = Subspace(known).extended_to(root.factor.T, self.energy, tolerance).basis  # (S3)
+            decomposed = isinstance(root, LowRankRoot)
+            basis = Subspace(known).extended_to(root.factor.T, self.energy, tolerance, decomposed).basis  # (S3)
             sigma = np.linalg.norm(root.factor @ basis, axis=0)
             largest = np.linalg.norm(root.factor, 2)
             importance = (alpha + 1) * sigma / np.maximum(alpha * sigma + largest, np.finfo(float).tiny)  # (S1)
