@@ -269,7 +269,8 @@ def _absorbing(name: str, width: int, rows: int, effort: Effort) -> Row:
             unit="seconds",
             accuracy={"least energy kept in a layer": min(layer.kept for layer in layers)},
             rounds=found.pairs("absorb", "forward"),
-            note="counts the forward pass inside absorb; what does not grow with the rows weighs more with fewer",
+            note="counts the forward pass inside absorb, which multiplies by oneDNN; what does not grow with the rows "
+            "weighs more with fewer",
         )
 
 

@@ -1,5 +1,7 @@
 """A memory of bounded rank: the full one while it suffices, the strongest directions and their share beyond that."""
 
+import copy
+
 import pytest
 
 import remanence as rm
@@ -100,6 +102,34 @@ def test_bytes_hold_as_many_directions_as_fit(make, mlp, rows):
     assert guard._rank == 41, "all directions of the widest layer"
     with pytest.raises(rm.InputError, match="max_bytes of at least"):
         make(net, memory="lowrank", max_bytes=100)
+
+
+def moved_in_training(net, X, new, **options):
+    """How far old outputs move while a copy of a network learns something new, in the size of the outputs."""
+    net = copy.deepcopy(net)
+    guard, before = rm.deep.GradientProjection(net, **options), net(X).detach()
+    guard.absorb(X.split(64))
+    optimizer = optim.AdamW(net.parameters(), lr=1e-3)
+    with guard.protect(optimizer):
+        for _ in range(30):
+            optimizer.zero_grad()
+            (net(new) - 1).square().mean().backward()
+            optimizer.step()
+    return float((net(X).detach() - before).norm() / before.norm())
+
+
+@pytest.mark.parametrize(("energy", "slack"), [(0.99, 1.5), (0.999, 1.5), (1.0, 5.0)])
+def test_old_outputs_move_as_little_as_with_a_full_memory(energy, slack):
+    """Classes one after the other in single precision, each with strengths over five decades."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(150, 100), nn.ReLU(), nn.Linear(100, 3))
+    classes = [torch.randn(200, 5) * torch.logspace(0, -5, 5) @ torch.randn(5, 150) for _ in range(4)]
+    X, new = torch.cat(classes), torch.randn(50, 150)
+    first = dict.fromkeys(["0"], energy)
+    full = moved_in_training(net[:1], X, new, energy=first)
+    bounded = moved_in_training(net[:1], X, new, energy=first, memory="lowrank", rank=60)
+    assert bounded <= slack * full + 1e-5, (bounded, full)
+    assert full < 0.1 and bounded < 0.1
 
 
 BAD = [

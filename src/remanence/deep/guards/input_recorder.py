@@ -24,11 +24,13 @@ from remanence.deep.guards.projection.buffers import record_buffer_reads
 from remanence.deep.nn.distributed import all_gather, any_process
 from remanence.deep.nn.eval_mode import eval_mode
 from remanence.deep.nn.layers import RecordedModule, WeightMatrix
+from remanence.deep.nn.lowrank.fast_linear import FastLinear
 from remanence.deep.nn.lowrank.input_sketch import InputSketch
 from remanence.deep.nn.lowrank.lowrank_root import LayerRoot, LowRankRoot, dropped_energy, empty_root, root_from_arrays
 from remanence.errors import InputError
 
 FOLD_AT_ONCE = 4096  # rows: a convolution has thousands per image
+SUM_AT_ONCE = 1024  # rows of a sum in float32
 
 
 class InputRecorder:
@@ -53,6 +55,8 @@ class InputRecorder:
     def record(self, model: nn.Module, batches: Iterable[Any], forward: Forward) -> None:
         """Run the model over the batches."""
         with ExitStack() as hooks, eval_mode(model):
+            if self.rank is not None:
+                hooks.enter_context(FastLinear())
             for recorded in self.roles.recorded:
                 self._hook(hooks, recorded.module, self._record_layer(recorded))
             for name, table in self.roles.tables.items():
@@ -154,8 +158,8 @@ class InputRecorder:
                 roots[g] = root.folded(X[g].numpy(), Y[g].numpy(), donate=True)  # (O1)
 
     def _fold_sketched(self, matrix: WeightMatrix, rows: Tensor) -> None:
-        for part in torch.split(rows, FOLD_AT_ONCE, dim=1):
-            X = matrix.completed(part, rows.device)
+        for part in torch.split(rows, SUM_AT_ONCE, dim=1):
+            X = matrix.completed(part, rows.device, torch.float32)
             for g, sketch in enumerate(self._sketches[matrix.name]):
                 sketch.fold(X[g])
                 if not math.isfinite(sketch.energy):  # as soon as one input is not

@@ -1,4 +1,4 @@
-"""Products of a weight matrix with a thin matrix, which are nearly all that a guarded step costs.
+"""Products of a weight matrix with a thin matrix, which are nearly all that a guarded step and recording cost.
 
 oneDNN multiplies float32 matrices of this shape up to twice as fast as the BLAS that torch calls (measured on a
 processor of AMD). Which of the two is used depends on dtype, device and size only, so that a training run can be
@@ -19,6 +19,15 @@ def times(A: Tensor, B: Tensor) -> Tensor:
     if _fast(A, B):
         return _ONEDNN(A, B.mT, None, "none", [], "")  # type: ignore[misc, no-any-return]
     return A @ B
+
+
+def linear(X: Tensor, W: Tensor, b: Tensor | None = None) -> Tensor:
+    """Return X Wᵀ + b for float32 inputs X (…, d)."""
+    rows = X.reshape(-1, X.shape[-1]) if X.dim() else X
+    if W.dim() == 2 and W.shape[1] == X.shape[-1] and _fast(rows, W.mT):
+        found: Tensor = _ONEDNN(rows, W, b, "none", [], "")  # type: ignore[misc]
+        return found.reshape(*X.shape[:-1], len(W))
+    return torch.nn.functional.linear(X, W, b)
 
 
 def subtract_product(W: Tensor, A: Tensor, B: Tensor) -> None:
