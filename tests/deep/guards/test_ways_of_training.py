@@ -133,6 +133,8 @@ ELSEWHERE = {  # needs other libraries or several processes: the test that shows
     "test_sharded_training_is_training_the_whole_model",
     "FSDP2, weights gathered in bfloat16 (outputs without that)": "deep/guards/test_layer_guard_sharded.py::"
     "test_old_outputs_stay_and_the_new_loss_falls",
+    "FSDP2 in the Trainer of transformers and Accelerate, two processes": "deep/integrations/"
+    "test_trainer_processes.py::test_two_processes_are_the_same_as_one",
 }
 REFUSED = {
     "FSDP2 with OGD, GEM, Constrained, LBFGS, weight norm or DoRA": "deep/nn/test_sharded.py::"

@@ -23,16 +23,17 @@ def free_port():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch was built without it")
-def test_two_processes_are_the_same_as_one(tmp_path):
+@pytest.mark.parametrize("kind", ["", "sharded"])
+def test_two_processes_are_the_same_as_one(kind, tmp_path):
     alone = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     port = free_port()
     processes = [
         subprocess.Popen(
-            [sys.executable, str(WORKER), str(rank), str(world), str(port), str(tmp_path)],
+            [sys.executable, str(WORKER), str(rank), str(world), str(port), str(tmp_path), *how],
             env=alone,
             stderr=subprocess.PIPE,
         )
-        for world in (1, 2)
+        for world, how in ((1, []), (2, [kind] if kind else []))
         for rank in range(world)
     ]
     try:
@@ -42,10 +43,11 @@ def test_two_processes_are_the_same_as_one(tmp_path):
     finally:
         for process in processes:
             process.kill()
-    names = ("trained1_0", "trained2_0", "trained2_1")
+    names = ("trained1_0", f"trained2{kind}_0", f"trained2{kind}_1")
     one, *two = (torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in names)
     for found in two:
         assert found["moved"] < 1e-9
+        assert found["shards"] == (len(found["net"]) if kind else 0)
         assert found["rows"] == one["rows"]
         assert found["rank"] == one["rank"]
         for name, value in one["net"].items():

@@ -1,4 +1,7 @@
-"""One of several processes that train with transformers' Trainer: `python trainer_worker.py RANK WORLD PORT FOLDER`."""
+"""One of several processes that train with transformers' Trainer.
+
+`python trainer_worker.py RANK WORLD PORT FOLDER`, and `sharded` behind it to train with FSDP2.
+"""
 
 import os
 import sys
@@ -6,7 +9,21 @@ import warnings
 from pathlib import Path
 
 
-def main(rank, world, port, folder):
+def shard(trainer):
+    """Make Accelerate shard the model, which it does by itself on accelerators only."""
+    import accelerate
+
+    trainer.accelerator.state.fsdp_plugin = accelerate.FullyShardedDataParallelPlugin(
+        fsdp_version=2,
+        auto_wrap_policy="transformer_based_wrap",
+        transformer_cls_names_to_wrap=["LlamaDecoderLayer"],
+        cpu_ram_efficient_loading=False,
+    )
+    trainer.accelerator.state.distributed_type = accelerate.DistributedType.FSDP
+    trainer.is_fsdp_enabled = True
+
+
+def main(rank, world, port, folder, kind=""):
     if world > 1:
         os.environ |= {
             "RANK": str(rank),
@@ -41,7 +58,7 @@ def main(rank, world, port, folder):
     guard.absorb([{"input_ids": ids[:2]}])
     before = net(input_ids=ids[:2]).logits.detach()
     arguments = transformers.TrainingArguments(
-        output_dir=f"{folder}/{world}",
+        output_dir=f"{folder}/{world}{kind}",
         max_steps=3,
         per_device_train_batch_size=2 // world,
         learning_rate=1e-2,
@@ -55,12 +72,17 @@ def main(rank, world, port, folder):
         **({"ddp_backend": "gloo"} if world > 1 else {}),
     )
     callback = rm.deep.integrations.huggingface.GuardCallback(guard, absorb=Texts())
-    transformers.Trainer(net, arguments, train_dataset=Texts(), callbacks=[callback]).train()
+    trainer = transformers.Trainer(net, arguments, train_dataset=Texts(), callbacks=[callback])
+    if kind:
+        shard(trainer)
+    trainer.train()
     moved = float((net.eval()(input_ids=ids[:2]).logits - before).abs().max())
     rows = {layer.name: layer.rows for layer in guard.report().layers}
-    found = {"net": net.state_dict(), "moved": moved, "rows": rows, "rank": guard.report().layers[0].rank}
-    torch.save(found, Path(folder) / f"trained{world}_{rank}.pt")
+    weights = {name: t.full_tensor() if hasattr(t, "full_tensor") else t for name, t in net.state_dict().items()}
+    found = {"net": weights, "moved": moved, "rows": rows, "rank": guard.report().layers[0].rank}
+    found["shards"] = sum(hasattr(p, "full_tensor") for p in net.parameters())
+    torch.save(found, Path(folder) / f"trained{world}{kind}_{rank}.pt")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])
