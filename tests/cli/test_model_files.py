@@ -100,6 +100,14 @@ def test_minutes_between_writes_are_checked(call, data, minutes):
     assert code == 2 and f"expected --save-every to be a number above 0, got {shown}" in err
 
 
+def test_one_table_goes_into_a_folder_as_several_do(call, data, monkeypatch):
+    call("learn", "m", "0.csv", "--label", "way")
+    assert told(call, "predict", "m", "0.csv", "-o", "new/")["out"] == "new/0.csv"
+    assert told(call, "predict", "m", "1.csv", "-o", "new")["out"] == "new/1.csv"
+    code, _, err = call("predict", "m", "0.csv", "-o", "new.xls")
+    assert code == 2 and "got new.xls" in err
+
+
 def test_inspect_says_how_many_answers_its_figures_are_about(call, data):
     call("learn", "m", "0.csv", "1.csv", "--label", "way")
     rows = told(call, "inspect", "m")["calibration"]["rows"]

@@ -61,9 +61,9 @@ def predict(
     from remanence.tables import expand_paths
 
     paths, dialect, kind = expand_paths(data), read_dialect(csv_option), read_format(given)
-    if len(paths) == 1 and out is not None and not out.is_dir():
-        outs = [out]  # (a name that says no format is an error there)
-    else:
+    if len(paths) == 1 and out is not None and not out.is_dir() and (out.suffix or paths[0] == "-"):
+        outs = [out]  # (an ending that says no format is an error there)
+    else:  # (a name without an ending is a folder, for one table as for several)
         outs = outputs_for(paths, out)
     options: dict[str, Any] = {"scores": scores, "column": column, "ignored": tuple(ignore or ()), "drop": drop_nan}
     options |= {"overwrite": force, "raw": raw, "dialect": dialect, "given": kind}

@@ -25,7 +25,7 @@ CsvOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="How CSV files are written: delimiter, decimal, quote or encoding, guessed if not given; repeatable.",
+        help="How CSV files are written: delimiter or decimal, guessed if not given, quote or encoding; repeatable.",
     ),
 ]
 Ignore = Annotated[list[str] | None, typer.Option(help="Column to ignore; repeatable.")]
