@@ -150,6 +150,36 @@ def test_linearised_icl_of_linear_models_is_icl_and_of_others_meets_every_linear
         np.testing.assert_allclose(look[t](before) + slope @ (found.theta - before), Y[t], atol=1e-9)
 
 
+OBSERVED = {
+    "analytic": lambda w: np.array([np.sin(w[0]) + w[1]]),
+    "range and bearing": lambda w: np.array([np.hypot(w[0], w[1]), np.arctan2(w[1], w[0])]),
+    "with a kink": lambda w: np.array([abs(w[0]) * w[1]]),
+}
+
+
+@pytest.mark.parametrize("units", [1e-12, 1e-6, 1e-3, 1e6])
+@pytest.mark.parametrize("name", OBSERVED)
+def test_without_a_jacobian_the_units_of_the_unknowns_do_not_matter(name, units):
+    observe, Y = OBSERVED[name], np.random.default_rng(0).standard_normal((8, 2)) + 1
+    Y = Y[:, : len(observe(np.ones(2)))]
+
+    def found(u):
+        known = {"Q": 0.1 * u**2 * np.eye(2), "cov": u**2 * np.eye(2), "mean": u * np.array([1.0, 2.0])}
+        f = kalman.extended(lambda v: v, lambda v: observe(v / u), Y, R=0.2 * np.eye(Y.shape[1]), **known)
+        return f.mean / u
+
+    np.testing.assert_allclose(found(units), found(1.0), atol=1e-6)
+
+
+@pytest.mark.parametrize("sigma", [1e-12, 1e-9, 1e-3, 1.0])
+def test_differences_do_not_drown_in_the_rounding_of_a_function_that_is_large(sigma):
+    def observe(v):
+        return np.hypot(1e3 + v[0], 2.0)  # refuses complex numbers
+
+    slope = jacobians.linearized_at(observe, None, np.zeros(1), "observe", cov=sigma**2 * np.eye(1))[1]
+    assert slope[0, 0] == pytest.approx(1e3 / np.hypot(1e3, 2.0), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     "change, words",
     [

@@ -101,7 +101,7 @@ def extended(
     known = Gaussian(start.mean, start.cov)
     for t in range(T):
         if t:
-            value, slope = linearized_at(g[t], dg[t], known.mean, "transition")
+            value, slope = linearized_at(g[t], dg[t], known.mean, "transition", cov=known.cov)
             A[t] = check_transition(value, slope, d)
             if dg[t] is not None and "transition" in unchecked:
                 unchecked.remove("transition")
@@ -111,7 +111,7 @@ def extended(
         rows = int(s.rows[t if len(s.rows) > 1 else 0])
         noise = at(s.R, t)[:rows, :rows]
         minus: Minus = np.subtract if r[t] is None else partial(residual_of, r[t])
-        value, slope = linearized_at(f[t], df[t], before.mean, "observe", minus)
+        value, slope = linearized_at(f[t], df[t], before.mean, "observe", minus, before.cov)
         if len(value) != rows:
             raise InputError(f"expected observe to return {rows} numbers, as Y has, got {len(value)}")
         if df[t] is not None and rows and "observe" in unchecked:
@@ -121,7 +121,7 @@ def extended(
         known, innovation = before.conditioned(slope, error + slope @ before.mean, noise)  # (E2)
         for _ in range(iterations - 1):
             point = known.mean
-            again, slope = linearized_at(f[t], df[t], point, "observe", minus)
+            again, slope = linearized_at(f[t], df[t], point, "observe", minus, known.cov)
             known, innovation = before.conditioned(slope, minus(y[t, :rows], again) + slope @ point, noise)  # (E3)
         X[t, :rows] = slope
         expected[t, :rows] = value if r[t] is None else np.where(np.isnan(error), value, y[t, :rows] - error)

@@ -13,10 +13,9 @@ import numpy as np
 
 from remanence.arrays import Array
 from remanence.errors import InputError
-from remanence.kalman.nonlinear.jacobians import STEP, Function, Minus, value_at
+from remanence.kalman.nonlinear.jacobians import ROUNDINGS, STEP, Function, Minus, value_at
 
 STEPS = (4 * STEP, 16 * STEP, 64 * STEP)
-ROUNDINGS = 8
 
 
 def check_jacobian(
