@@ -197,3 +197,16 @@ def test_a_model_with_one_memory_cannot_become_balanced_nor_be_merged_with_one_t
         with pytest.raises(rm.InputError):
             apart.unlearn(rows, labels)
     np.testing.assert_array_equal(apart.class_scores(X), before)
+
+
+@pytest.mark.parametrize("scale", [None, "standard"])
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_of_small_classes_and_rare_columns_can_all_be_unlearned_but_the_last(seed, scale):
+    """A column that is zero in all rows that are left, and the mean of which was not, is no sign of other rows."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((24, 6)) * (rng.random((24, 6)) < 0.3), rng.integers(0, 3, 24)
+    model = rm.ContinualClassifier(rm.RLS(1.0), class_weight="balanced", scale=scale).fit(X, y)
+    for i in range(20):
+        model.unlearn(X[i : i + 1], y[i : i + 1])
+    fresh = rm.ContinualClassifier(rm.RLS(1.0), class_weight="balanced", scale=scale).fit(X[20:], y[20:])
+    np.testing.assert_allclose(model.class_scores(X[20:]), fresh.class_scores(X[20:]), atol=1e-8)

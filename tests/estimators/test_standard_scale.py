@@ -44,6 +44,20 @@ def test_any_cuts_give_the_pipeline_on_all_rows(seed, cuts, ridge):
     np.testing.assert_allclose(X @ model.coef_ + model.intercept_, expected, atol=1e-9 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_can_go_one_by_one_after_the_last_of_a_category(seed):
+    rng = np.random.default_rng(seed)
+    kinds = rng.integers(0, 4, 40)
+    kinds[:3] = 4  # a column that is constant once these are gone
+    X, y = np.column_stack([np.eye(5)[kinds], rng.standard_normal((40, 2))]), rng.standard_normal(40)
+    model = model_of(1.0).fit(X, y).unlearn(X[:3], y[:3])
+    for i in range(3, 30):
+        model.unlearn(X[i : i + 1], y[i : i + 1])
+        np.testing.assert_allclose(
+            model.predict(X[i + 1 :]), pipeline(X[i + 1 :], y[i + 1 :], 1.0)(X[i + 1 :]), atol=1e-8
+        )
+
+
 def test_row_by_row_unlearning_merging_and_files(tmp_path):
     X, y = rows(1, n=150)
     model, other = model_of(2.0), model_of(2.0)

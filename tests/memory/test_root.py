@@ -153,6 +153,19 @@ def test_targets_are_neither_lost_nor_gained_where_columns_depend_on_others(seed
         np.testing.assert_allclose(root.energies()[5:], np.sum(Y[i + 1 :] ** 2, axis=0), atol=1e-12)
 
 
+def test_what_rounding_left_in_a_column_that_is_zero_is_no_sign_of_other_rows():
+    X, Y, _ = rows(13)
+    X[:, 3] = 0
+    root, trace, more = empty(5, 2).folded(X, Y), X[:4].copy(), X[:4].copy()
+    trace[:, 3], more[:, 3] = [1e-15, -2e-16, 1e-17, 0], 1e-12
+    remembers(removed(root, trace, Y[:4]), X[4:], Y[4:], tolerance=1e-12)
+    with pytest.raises(InputError, match="learned before"):
+        removed(root, more, Y[:4])
+    units = empty(5, 2).folded(1e-20 * X, Y)
+    with pytest.raises(InputError, match="learned before"):
+        removed(units, 1e-20 * X[:4] + [0, 0, 0, 1e-25, 0], Y[:4])
+
+
 def test_removing_what_was_not_there_is_refused():
     X, Y, _ = rows(10)
     root = empty(5, 2).folded(X, Y)

@@ -28,6 +28,7 @@ from remanence.estimators.settings import (
     settings_of,
 )
 from remanence.memory.sparse.sparse_rows import SparseRows, dense_blocks, is_sparse
+from remanence.memory.variances import CONSTANT
 from remanence.methods import LMS, RLS
 from remanence.methods.least_squares import SoftMethod
 from remanence.validation import check_memory, quiet
@@ -298,9 +299,12 @@ class ContinualEstimator(LinearPredictor, BaseEstimator):  # type: ignore[misc]
                 return
             by = rows[:, 0] @ rows[:, 1:] / square
             size = np.abs(self.offset_) + (size[0] / square) * size[1:]
-            if not (np.isfinite(by).all() and (np.abs(by) > 64 * np.finfo(by.dtype).eps * size).any()):
+            rounding = CONSTANT * np.finfo(by.dtype).eps * size
+            far = np.abs(by) > rounding
+            if not (np.isfinite(by).all() and far.any()):
                 return
-            offset = self.offset_ + by
+            offset = np.where(far, self.offset_ + by, self.offset_)  # (any offset is right, and 0 is exact)
+            offset[np.abs(offset) <= rounding] = 0
             self.state_, self.offset_ = method.shifted(self.state_, self.offset_ - offset), offset
 
     def _remove(self, X: Any, targets: Array, weights: Array | None, accept_loss: bool) -> None:

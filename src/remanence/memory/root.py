@@ -26,6 +26,8 @@ from remanence.memory.lost import merged as lost_by_both
 from remanence.parallel.blas_threads import one_thread
 from remanence.validation import check_count
 
+RESIDUE = 64.0  # times the precision: what rounding may leave in a column, relative to the row
+
 
 @cache
 def triangular_solver(dtype: str) -> Any:
@@ -281,16 +283,17 @@ def removed(root: Root, X: Array, Y: Array) -> Root:
     """Without rows that were folded in before; refused when they cannot have been.
 
     A direction of which less is left than rounding may have taken (`lost`) cannot be told from an empty one, and rows
-    that hold all of it may seem to hold more. Then as much is added to the diagonal as rounding may have taken.
+    that hold all of it may seem to hold more. Then as much is added to the diagonal as rounding may have taken, from
+    the sum of one feature, or together from those of all.
     """
     d, eps = len(root.factor), float(np.finfo(root.dtype).eps)
     energies = root.energies()
     unseen = energies[:d] == 0
-    if X[:, unseen].any():
-        raise _not_learned()
+    if unseen.any():
+        X = _without_residues(X, unseen, root.lost, eps)
     lost = after_removal(root.lost, energies, eps)
     squares, forgiven = lost**2, lost[d:] ** 2
-    for allowance in (None, ROUNDING * eps * energies[:d], lost[:d] ** 2):
+    for allowance in (None, ROUNDING * eps * energies[:d], lost[:d] ** 2, d * lost[:d] ** 2):
         before = root
         if allowance is not None:
             diagonal = np.sqrt(np.where(unseen, allowance.max(initial=0.0), allowance))
@@ -304,6 +307,19 @@ def removed(root: Root, X: Array, Y: Array) -> Root:
                 squares[:d] += allowance
             return replace(left, lost=np.sqrt(squares))
     raise _not_learned()
+
+
+def _without_residues(X: Array, unseen: Array, lost: Array | None, eps: float) -> Array:
+    """The rows with zeros in columns of which the root knows nothing, where they hold no more than rounding.
+
+    Rounding is what earlier removals may have left there, or a trace beside the row: the mean of equal numbers may
+    differ from them, and features of a row from those of the same row in a block.
+    """
+    known = 0.0 if lost is None else lost[: len(unseen)][unseen]
+    trace = RESIDUE * eps * np.sqrt(sums_of_squares(X.T))[:, None]
+    if (np.abs(X[:, unseen]) > np.maximum(known, trace)).any():
+        raise _not_learned()
+    return np.asarray(np.where(unseen, X.dtype.type(0), X))
 
 
 def _not_learned() -> InputError:

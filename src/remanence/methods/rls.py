@@ -22,7 +22,7 @@ from remanence.memory.forgetting import WeightSchedule
 from remanence.memory.posterior import RENEWAL
 from remanence.memory.products import scores_of
 from remanence.memory.root import Root, add_rows, check_sources, sums_of_squares, take_rows
-from remanence.memory.variances import column_variances, constant_columns
+from remanence.memory.variances import CONSTANT, column_variances, constant_columns
 from remanence.methods.banks.by_class import ByClassState
 from remanence.methods.banks.rls_bank import BANK, BankState, ask
 from remanence.methods.least_squares import SoftMethod
@@ -359,9 +359,12 @@ class RLS(SoftMethod[Learned]):
             return state.each(lambda own, member: replace(self, forget=own.forget).shifted(member, by, donate))  # type: ignore[arg-type,return-value]
         state = state.as_least_squares("shifted")
         data = state.own_rows(self._schedule, donate)
-        if state.scaled:  # what rounding left of a constant feature must not become one of deviation 1
-            data.factor[1:, constant_columns(data)] = 0
-        data.factor[0, 1:] += data.factor[0, 0] * by  # R times an upper triangular matrix stays one
+        constant = constant_columns(data if state.scaled else replace(data, lost=None))[1:]
+        data.factor[1:, 1:][:, constant] = 0  # what rounding left of a constant feature must not become one that varies
+        moved = data.factor[0, 0] * by
+        data.factor[0, 1:] += moved  # R times an upper triangular matrix stays one
+        gone = np.abs(data.factor[0, 1:]) <= CONSTANT * np.finfo(data.dtype).eps * np.abs(moved)
+        data.factor[0, 1:][constant & gone] = 0  # nor what it left of its mean
         data = replace(data, lost=lost.shifted(data.lost, by))
         return state.with_data(self._schedule, data, state.count)
 
