@@ -208,6 +208,8 @@ def test_the_shell_completes_commands_and_options():
 def test_benchmarks_run_from_the_source_tree_and_are_refused_elsewhere(call, monkeypatch):
     found = told(call, "bench", "--smoke", "--only", "memory-donate")
     assert [row["name"] for group in found["groups"] for row in group["rows"]] == ["memory-donate"]
+    code, _, err = call("bench", "--only", "nothing")
+    assert code == 2 and "expected a group or a benchmark, got 'nothing'" in err
     monkeypatch.setattr("remanence.cli.bench.WHERE", "elsewhere/")
     code, _, err = call("bench")
     assert code == 2 and "clone it and run `make bench`" in err

@@ -12,7 +12,7 @@ import typer
 
 import remanence
 from remanence.cli.common.options import AsJson
-from remanence.errors import MissingDependency
+from remanence.errors import InputError, MissingDependency
 
 WHERE = "benchmarks/"
 
@@ -34,7 +34,11 @@ def bench(
     arguments = [word for name in only or [] for word in ("--only", name)]
     arguments += ["--quick"] * quick + ["--smoke"] * smoke + ["--strict"] * strict
     sys.path.insert(0, str(root))
-    run = import_module("benchmarks.__main__").main
+    run, chosen = import_module("benchmarks.__main__").main, import_module("benchmarks.registry").chosen
+    try:
+        chosen(list(only or []))
+    except SystemExit as problem:  # (with which the module itself ends)
+        raise InputError(str(problem)) from None
     if not as_json:
         raise typer.Exit(run([*arguments, *(["--out", str(out)] if out else [])]))
     with TemporaryDirectory() as aside:
