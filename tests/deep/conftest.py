@@ -37,7 +37,7 @@ def two_processes():
         ]
         try:
             for process in processes:
-                _, errors = process.communicate(timeout=240)
+                _, errors = process.communicate(timeout=600)
                 assert process.returncode == 0, errors.decode()[-2000:]
         finally:
             for process in processes:

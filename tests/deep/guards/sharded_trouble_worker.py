@@ -10,7 +10,7 @@ import torch.distributed as dist
 from sharded_models import Images, Words, make, numbers, outputs, shard, words
 
 import remanence as rm
-from remanence.deep.nn.sharded import is_shard, local
+from remanence.deep.nn.sharding.shards import is_shard, local
 
 
 def start(kind, mesh, draw, **options):
@@ -173,7 +173,7 @@ def mixed_precision(rank, mesh, folder):
     """Weights in float32 that are gathered in bfloat16: the outputs without that are kept."""
     from torch.distributed.fsdp import MixedPrecisionPolicy
 
-    from remanence.deep.nn.whole_parameters import whole_parameters
+    from remanence.deep.nn.sharding.whole_parameters import whole_parameters
 
     net = shard(make(Words).float(), mesh, mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16))
     guard = rm.deep.GradientProjection(net)

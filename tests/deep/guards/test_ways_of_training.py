@@ -137,7 +137,7 @@ ELSEWHERE = {  # needs other libraries or several processes: the test that shows
     "test_trainer_processes.py::test_two_processes_are_the_same_as_one",
 }
 REFUSED = {
-    "FSDP2 with OGD, GEM, Constrained, LBFGS, weight norm or DoRA": "deep/nn/test_sharded.py::"
+    "FSDP2 with OGD, GEM, Constrained, LBFGS, weight norm or DoRA": "deep/nn/sharding/test_shards.py::"
     "test_what_needs_every_weight_in_one_process_raises_an_error",
     "FullyShardedDataParallel": "deep/nn/test_distributed.py::test_flattened_parameters_raise_an_error",
     "an optimizer that has none of the model's parameters, or those of a replaced layer": "deep/guards/"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from remanence.arrays import Array
-from remanence.deep.nn.sharded import check_whole
+from remanence.deep.nn.sharding.shards import check_whole
 from remanence.errors import InputError
 
 WRAPPED = ("base_layer", "_orig_mod")  # where adapters and compiled modules keep the layer

@@ -26,7 +26,7 @@ from remanence.deep.guards.checks.second_weights import (
 )
 from remanence.deep.guards.parameter_roles import matches
 from remanence.deep.guards.projection.guarded_steps import GuardedSteps, StepProjector, call_each
-from remanence.deep.nn.sharded import check_shards, check_whole, is_shard, is_sharded, reshard
+from remanence.deep.nn.sharding.shards import check_shards, check_whole, is_shard, is_sharded, reshard
 from remanence.deep.nn.wrappers import wrapper_chain
 from remanence.errors import InputError
 from remanence.validation import check_count

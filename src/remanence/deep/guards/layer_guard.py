@@ -58,8 +58,8 @@ from remanence.deep.nn.distributed import all_gather, all_or_none, broadcast_buf
 from remanence.deep.nn.eval_mode import frozen_batch_norms
 from remanence.deep.nn.heads import add_outputs
 from remanence.deep.nn.lowrank.lowrank_root import LayerRoot, LowRankRoot
-from remanence.deep.nn.sharded import check_whole, computing_device, is_sharded, write
-from remanence.deep.nn.whole_parameters import whole_parameters
+from remanence.deep.nn.sharding.shards import check_whole, computing_device, is_sharded, write
+from remanence.deep.nn.sharding.whole_parameters import whole_parameters
 from remanence.errors import InputError
 from remanence.validation import check_count, check_number
 

@@ -20,7 +20,7 @@ from remanence.deep.guards.checks.batches import check_batches
 from remanence.deep.guards.parameter_roles import ParameterRoles
 from remanence.deep.guards.projection.buffers import buffer_locations
 from remanence.deep.guards.projection.guarded_steps import StepProjector
-from remanence.deep.nn.sharded import reshard
+from remanence.deep.nn.sharding.shards import reshard
 from remanence.errors import InputError
 from remanence.validation import check_number
 

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_map
 
 from remanence.deep.nn.eval_mode import eval_mode
 from remanence.deep.nn.outputs import as_input_error, check_output
-from remanence.deep.nn.sharded import check_whole
+from remanence.deep.nn.sharding.shards import check_whole
 from remanence.errors import InputError
 
 CHUNK_NUMBERS = 4_000_000  # derivatives per output of one chunk

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from remanence.deep.nn.sharded import is_shard
+from remanence.deep.nn.sharding.shards import is_shard
 
 InputRows = dict[str, Tensor]  # by matrix name: its inputs (groups, n, inputs), without the constant one
 

@@ -10,7 +10,7 @@ from remanence.arrays import Array
 from remanence.deep.guards.guard import Guard
 from remanence.deep.guards.layer_guard import LayerGuard
 from remanence.deep.nn.heads import MultiHead
-from remanence.deep.nn.sharded import check_whole
+from remanence.deep.nn.sharding.shards import check_whole
 from remanence.deep.nn.wrappers import unwrap
 from remanence.deep.training.config import TrainingConfig
 from remanence.deep.training.epoch import trainable_parameters

@@ -34,7 +34,7 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 def _fingerprint(model: Any) -> str:
     """Return a hash of a network's weights; none if each process has a part of them, so that one alone can save."""
     from remanence.deep.encoder import Encoder
-    from remanence.deep.nn.sharded import is_sharded
+    from remanence.deep.nn.sharding.shards import is_sharded
     from remanence.deep.nn.wrappers import unwrap
 
     return "" if is_sharded(unwrap(model)) else Encoder(unwrap(model)).fingerprint()

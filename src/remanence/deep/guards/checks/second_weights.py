@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from remanence.deep.nn.sharded import local
+from remanence.deep.nn.sharding.shards import local
 from remanence.deep.nn.wrappers import unwrap
 
 Optimizers = Iterable[torch.optim.Optimizer]

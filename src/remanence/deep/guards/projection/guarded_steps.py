@@ -18,7 +18,7 @@ from torch import Tensor
 
 from remanence.deep.guards.projection.sharded_layers import GatheredProjector
 from remanence.deep.nn.eval_mode import AUTOCAST_DEVICES, full_precision
-from remanence.deep.nn.sharded import local, version
+from remanence.deep.nn.sharding.shards import local, version
 from remanence.errors import InputError
 
 

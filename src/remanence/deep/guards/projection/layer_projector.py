@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from remanence.deep.guards.projection.protected_directions import ProtectedDirections
 from remanence.deep.nn.layers import WeightMatrix
-from remanence.deep.nn.sharded import local
+from remanence.deep.nn.sharding.shards import local
 from remanence.deep.nn.thin_products import subtract_product, times
 
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from remanence.deep.nn.layers import WeightMatrix
-from remanence.deep.nn.sharded import is_shard, local, own_rows
+from remanence.deep.nn.sharding.shards import is_shard, local, own_rows
 
 
 @dataclass(frozen=True)

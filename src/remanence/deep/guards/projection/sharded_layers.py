@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from remanence.deep.guards.projection.layer_projector import LayerProjector
 from remanence.deep.guards.projection.protected_directions import ProtectedDirections
 from remanence.deep.nn.layers import WeightMatrix
-from remanence.deep.nn.sharded import gathered, is_shard, local, own_rows
+from remanence.deep.nn.sharding.shards import gathered, is_shard, local, own_rows
 
 
 @dataclass(frozen=True)

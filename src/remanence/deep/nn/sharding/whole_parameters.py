@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from remanence.deep.nn.sharded import gathered, is_shard, reshard, sharded_modules
+from remanence.deep.nn.sharding.shards import gathered, is_shard, reshard, sharded_modules
 
 
 @contextmanager

@@ -39,11 +39,13 @@ def hooks(net):
 
 
 def test_inside_the_block_the_model_is_whole_and_in_full_precision(sharded):
-    from remanence.deep.nn.whole_parameters import whole_parameters
+    from remanence.deep.nn.sharding.whole_parameters import whole_parameters
 
     plain, x = Tied().double(), torch.arange(4)
     with torch.no_grad():
-        assert sharded(x).dtype == torch.bfloat16  # and the root now keeps its parameters in it
+        assert sharded(x).dtype == torch.bfloat16
+    sharded.unshard()  # as a root does in a forward pass, until the next backward pass
+    assert sharded.words.weight.dtype == torch.bfloat16
     with whole_parameters(sharded) as shards, torch.no_grad():
         assert torch.equal(sharded(x), plain(x))
         assert torch.equal(sharded.features(x), plain.features(x))
@@ -53,8 +55,8 @@ def test_inside_the_block_the_model_is_whole_and_in_full_precision(sharded):
 
 
 def test_what_the_block_does_to_whole_parameters_and_hooks_is_gone_afterwards(sharded):
-    from remanence.deep.nn.sharded import is_shard, local
-    from remanence.deep.nn.whole_parameters import whole_parameters
+    from remanence.deep.nn.sharding.shards import is_shard, local
+    from remanence.deep.nn.sharding.whole_parameters import whole_parameters
 
     with torch.no_grad():
         sharded(torch.arange(4))
@@ -83,7 +85,7 @@ def test_what_the_block_does_to_whole_parameters_and_hooks_is_gone_afterwards(sh
 
 
 def test_an_ordinary_model_is_left_alone():
-    from remanence.deep.nn.whole_parameters import whole_parameters
+    from remanence.deep.nn.sharding.whole_parameters import whole_parameters
 
     net = Tied()
     with whole_parameters(net) as shards:

@@ -1,0 +1,1 @@
+"""Models whose parameters FSDP2 splits over processes."""
