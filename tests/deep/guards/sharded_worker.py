@@ -32,19 +32,22 @@ def difference(sharded, whole):
     return max(found)
 
 
-def compare(
-    kind, mesh, protect=None, guard=None, optimizer=adamw, tasks=2, steps=5, early=False, clip=False, **options
-):
-    """Train both models on one task after the other; return how far they differ, and how far old outputs moved."""
+def compare(kind, mesh, protect=None, guard=None, optimizer=adamw, tasks=2, steps=5, early=None, clip=False, **options):
+    """Train both models on one task after the other; return how far they differ, and how far old outputs moved.
+
+    `early` absorbs a task before any training, of the "whole" model or of the "sharded" one.
+    """
     rank, draw = dist.get_rank(), INPUTS.get(kind, words)
     make_guard = guard or rm.deep.GradientProjection
     nets = make(kind), make(kind)
-    guards = [make_guard(nets[0])] if early else []
-    if early:
+    guards = [make_guard(nets[0])] if early == "whole" else []
+    if early == "whole":
         guards[0].absorb([draw(9, 0), draw(9, 1)])
     shard(nets[0], mesh, **options)
     guards = [*guards, *(make_guard(net) for net in nets[len(guards) :])]
     old = []
+    if early == "sharded":
+        guards[0].absorb([draw(9, rank)])
     if early:
         guards[1].absorb([draw(9, 0), draw(9, 1)])
         old.append(
@@ -89,7 +92,8 @@ def cases(which):
     if which == "transformers":
         yield "GPT2LMHeadModel", lambda: compare(gpt2, mesh, tasks=3)
         yield "LlamaForCausalLM", lambda: compare(llama, mesh)
-        yield "LlamaForCausalLM with LoRA", lambda: compare(lora, mesh, tasks=3)
+        yield "LlamaForCausalLM with LoRA", lambda: compare(lora, mesh)
+        yield "LlamaForCausalLM with new LoRA", lambda: compare(lora, mesh, early="sharded")
         return
     replicas = {(1, 2): "one replica", (2, 1): "two replicas"}
     for sizes, name in replicas.items():
@@ -98,7 +102,7 @@ def cases(which):
     yield "kept after forward", lambda: compare(Words, mesh, reshard_after_forward=False)
     yield "taken off after forward", lambda: compare(Words, mesh, reshard_after_forward=True)
     yield "offload", lambda: compare(Words, mesh, offload_policy=CPUOffloadPolicy(pin_memory=False))
-    yield "guard from before", lambda: compare(Words, mesh, early=True, tasks=3)
+    yield "guard from before", lambda: compare(Words, mesh, early="whole", tasks=3)
     yield "clipping", lambda: compare(Words, mesh, clip=True)
     yield "gradients too", lambda: compare(Words, mesh, protect={"gradients": True})
     yield "several steps together", lambda: compare(Words, mesh, protect={"every": 2})

@@ -28,7 +28,7 @@ TORCH = (
     "convolutions, gradients too",
     "attention and LSTM",
 )
-TRANSFORMERS = ("GPT2LMHeadModel", "LlamaForCausalLM", "LlamaForCausalLM with LoRA")
+TRANSFORMERS = ("GPT2LMHeadModel", "LlamaForCausalLM", "LlamaForCausalLM with LoRA", "LlamaForCausalLM with new LoRA")
 
 
 @pytest.fixture(scope="module")
