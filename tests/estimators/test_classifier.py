@@ -65,8 +65,9 @@ def test_float32_gives_the_joint_accuracy(digits):
         np.array([-3, 100, 7, 2, 55, -20, 0, 1, 3, 4]),
         np.array([False, True] * 5),
         np.arange(10.0),
+        np.array([b"b" * (10 - i) for i in range(10)]),
     ],
-    ids=["letters", "texts of growing length", "integers", "truth values", "whole floats"],
+    ids=["letters", "texts of growing length", "integers", "truth values", "whole floats", "bytes"],
 )
 def test_labels_of_any_kind_grow_in_any_order(digits, labels):
     X, y = digits
@@ -77,6 +78,11 @@ def test_labels_of_any_kind_grow_in_any_order(digits, labels):
     assert model.classes_.tolist() == sorted(set(names.tolist()))
     np.testing.assert_allclose(model.decision_function(X), joint.decision_function(X), atol=1e-9)
     assert set(model.predict(X[:100]).tolist()) <= set(names.tolist())
+    weights = np.arange(100.0)
+    right = model.predict(X[:100]) == names[:100]
+    assert model.score(X[:100], names[:100]) == pytest.approx(right.mean(), abs=1e-12)
+    expected = pytest.approx(np.average(right, weights=weights), abs=1e-12)
+    assert model.score(X[:100], names[:100], sample_weight=weights) == expected
 
 
 @settings(max_examples=25, deadline=None)
@@ -102,6 +108,11 @@ def test_announced_classes_are_there_and_score_nothing():
     model = rm.ContinualClassifier().partial_fit(X, y, classes=[0, 1, 2])
     assert model.classes_.tolist() == [0, 1, 2]
     np.testing.assert_array_equal(model.decision_function(X)[:, 2], 0)
+    model.unlearn(X[:3], y[:3])  # a row of another class says nothing about a class that is still to come
+    never = rm.ContinualClassifier().partial_fit(X[3:], y[3:], classes=[0, 1, 2])
+    assert model.classes_.tolist() == never.classes_.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(model.decision_function(X), never.decision_function(X), atol=1e-12)
+    assert model.partial_fit(X[:3], [2, 2, 2]).unlearn(X[:3], [2, 2, 2]).classes_.tolist() == [0, 1]
 
 
 def test_unlearning_rows_and_whole_classes_equals_never_having_seen_them(digits):
@@ -374,6 +385,13 @@ def test_rows_of_weight_zero_come_and_go_without_a_trace(digits):
     never = rm.ContinualClassifier().fit(X[50:], y[50:])
     np.testing.assert_allclose(model.decision_function(X), never.decision_function(X), atol=1e-9)
     assert model.n_seen_ == never.n_seen_ == len(y) - 50
+    for labels in (y, [{int(label)} for label in y]):
+        model = rm.ContinualClassifier().fit(X, labels, sample_weight=(y < 8).astype(float))
+        assert model.classes_.tolist() == list(range(8))  # labels that only rows of weight zero have are not met
+        model.unlearn(X[:50], labels[:50], sample_weight=(y[:50] < 8).astype(float))
+        assert model.n_seen_ == (y[50:] < 8).sum()
+    model = rm.ContinualClassifier(class_weight={9: 0.0}).fit(X, y).unlearn(X[:50], y[:50])
+    assert model.n_seen_ == (y[50:] < 9).sum()
 
 
 def test_single_precision_is_not_spoilt_by_large_means():

@@ -168,6 +168,7 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
             return self
         y = draft._labels(y, X.shape[0], fresh)
         X, y, weights = positive(X, y, draft._sample_weights(sample_weight, X, y))
+        y = y.only_met() if isinstance(y, LabelSets) and y.form == SETS else y
         known, moved = draft._classes_with(y, classes, fresh)
         method = draft._method()
         if fresh:
@@ -297,11 +298,15 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy on rows X with labels y; of several labels per row, all have to be right."""
         now = self._now()
-        if now._sets() is None:
+        if now._sets() is not None:
+            has = now._class_scores(X) > THRESHOLD
+            right = now._labels(y, len(has)).agree(has, now.classes_)
+        elif now.classes_.dtype.kind == "S":  # scikit-learn has no accuracy for bytes
+            found = now.predict(X)
+            right = found == now._labels(y, len(found))
+        else:
             return float(as_input_error(super().score, X, y, sample_weight))
-        has = now._class_scores(X) > THRESHOLD
-        right = now._labels(y, len(has)).agree(has, now.classes_)
-        return float(np.average(right, weights=now._check_weights(sample_weight, has)))
+        return float(np.average(right, weights=now._check_weights(sample_weight, right)))
 
     # Changing
 
@@ -328,11 +333,11 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         X = draft._encode(draft._check_X(rows, reset=False))
         X, y, sample_weight = draft._labelled(X, y, sample_weight)
         y = draft._labels(y, X.shape[0])
-        unknown = np.setdiff1d(y.only_met().labels if isinstance(y, LabelSets) else y, draft.classes_)
-        if len(unknown):
-            raise InputError(f"expected labels that were learned, {draft.classes_.tolist()}, got {unknown.tolist()}")
         X, y, weights = positive(X, y, draft._sample_weights(sample_weight, X, y))
         y = y.only_met() if isinstance(y, LabelSets) else y
+        unknown = np.setdiff1d(y.labels if isinstance(y, LabelSets) else y, draft.classes_)
+        if len(unknown):
+            raise InputError(f"expected labels that were learned, {draft.classes_.tolist()}, got {unknown.tolist()}")
         counts = draft.class_count_ - counts_of(y, draft.classes_)
         if (counts < 0).any():
             short = draft.classes_[counts < 0].tolist()
@@ -347,10 +352,14 @@ class ContinualClassifier(ClassifierMixin, SelfAssessing):  # type: ignore[misc]
         return self._hand_over(draft)
 
     def _without_labels(self, counts: Array) -> None:
-        """Drop the classes that no row has any more; the columns of an indicator stay, with targets that are all 0."""
-        kept = np.flatnonzero(counts > 0)
+        """Drop the classes that no row has any more; the columns of an indicator stay, with targets that are all 0.
+
+        Classes that were announced and have had no row yet stay, too.
+        """
+        left = (counts > 0) | (self.class_count_ == 0)
+        kept = np.flatnonzero(left)
         if self._sets() == "indicator" or not len(kept):
-            kept = np.where(counts > 0, np.arange(len(counts)), -1)
+            kept = np.where(left, np.arange(len(counts)), -1)
             classes, counts = self.classes_, np.maximum(counts, 0)
         else:
             classes, counts = self.classes_[kept], counts[kept]

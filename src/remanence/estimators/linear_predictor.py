@@ -352,7 +352,7 @@ class LinearClassifier(LinearPredictor):
             return scores if solution.bias is None else scores + solution.bias.astype(scores.dtype)
         if self._uniform():
             share = self._class_shares()
-            scores = scores / np.maximum(share * len(share), np.finfo(float).tiny)
+            scores = scores / np.maximum(share * np.count_nonzero(share), np.finfo(float).tiny)
             check_result(scores)
         return scores
 
