@@ -23,7 +23,6 @@ from remanence.cli.common.options import (
     read_settings,
 )
 from remanence.terminal_text import printable
-from remanence.validation import check_number
 
 if TYPE_CHECKING:
     from remanence.store.jobs.learn import LearnReport
@@ -154,6 +153,7 @@ def learn(
     from remanence.store.jobs.learn import learn_session
     from remanence.store.jobs.learn_options import LearnOptions
     from remanence.tables import EmptyTable, expand_paths
+    from remanence.validation import check_number
 
     settings = read_settings(setting, ridge=ridge, forget=forget)
     kinds = read_kinds(column)
