@@ -21,8 +21,8 @@ def run(
     stream: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Stream of tasks: {', '.join(STREAMS)}, or a table of numbers, as learn takes them, whose classes are "
-            "split into tasks. Repeat it or give a pattern like 'days/*.csv' to make each file a task.",
+            help=f"Stream of tasks: {', '.join(STREAMS)}, or a table of numbers, as learn takes them, whose classes "
+            "are split into tasks. Repeat it or give a pattern like 'days/*.csv' to make each file a task.",
             show_default="digits",
         ),
     ] = None,
