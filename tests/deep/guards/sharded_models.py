@@ -82,7 +82,7 @@ def numbers(*shape):
     return draw
 
 
-INPUTS = {Images: numbers(3, 4, 4), Sequences: numbers(3, 6)}
+INPUTS = {Images: numbers(3, 2, 2), Sequences: numbers(3, 6)}
 
 
 def make(kind):

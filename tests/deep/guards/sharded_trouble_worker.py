@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from sharded_models import Images, Words, make, numbers, outputs, shard, words
+from sharded_models import INPUTS, Images, Words, make, outputs, shard, words
 
 import remanence as rm
 from remanence.deep.nn.sharding.shards import is_shard, local
@@ -90,8 +90,8 @@ def different_memories(rank, mesh, folder):
 
 def one_fails_inside_a_block(rank, mesh, folder):
     """The first process fails while the second one is busy, in a model of which layers are gathered."""
-    net, guard, optimizer, old = start(Images, mesh, numbers(3, 4, 4))
-    left, x = Path(folder) / "left", numbers(3, 4, 4)(1, rank)
+    net, guard, optimizer, old = start(Images, mesh, INPUTS[Images])
+    left, x = Path(folder) / "left", INPUTS[Images](1, rank)
 
     def fail():
         with guard.protect(optimizer):
@@ -113,7 +113,7 @@ def one_fails_inside_a_block(rank, mesh, folder):
 def changed_outside(rank, mesh, folder):
     """Weights that were changed outside are reported where they are, and restored by the first step."""
     found = {}
-    for kind, draw in ((Words, words), (Images, numbers(3, 4, 4))):
+    for kind, draw in ((Words, words), (Images, INPUTS[Images])):
         net, guard, optimizer, old = start(kind, mesh, draw)
         with torch.no_grad():
             for p in net.parameters():
@@ -190,7 +190,7 @@ def mixed_precision(rank, mesh, folder):
 
 
 def steps_in_the_backward_pass(rank, mesh, folder):
-    net, guard, _, old = start(Images, mesh, numbers(3, 4, 4))
+    net, guard, _, old = start(Images, mesh, INPUTS[Images])
     optimizers = {p: torch.optim.SGD([p], lr=0.05) for p in net.parameters()}
 
     def step(parameter):
@@ -202,7 +202,7 @@ def steps_in_the_backward_pass(rank, mesh, folder):
     losses = []
     with guard.protect(*optimizers.values()):
         for _ in range(5):
-            loss = (outputs(net, numbers(3, 4, 4)(1, rank)) - 1).square().mean()
+            loss = (outputs(net, INPUTS[Images](1, rank)) - 1).square().mean()
             loss.backward()
             losses.append(float(loss.detach()))
     return {"moved": moved(net, old), "fell": losses[-1] < losses[0]}
