@@ -115,6 +115,16 @@ def test_large_blocks_choose_again_and_small_ones_keep_the_choice(tmp_path):
     )
 
 
+def test_the_errors_kept_for_intervals_do_not_change_the_choice_of_wide_models():
+    X, Y = rows(5, 1100, 515, noise=5.0)
+    with_errors, without = (
+        rm.ContinualRegressor(rm.RLS("loo"), intervals=on).fit(X, Y[:, 0]) for on in ("auto", False)
+    )
+    assert with_errors.ridge_ == without.ridge_
+    low, high = with_errors.predict(X[:5], interval=0.9)[1:]
+    assert (high > low).all() and np.isfinite(high).all()
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_the_choice_follows_the_unit(scale):
     X, Y = rows(5, 50, 4)

@@ -16,6 +16,7 @@ from remanence.estimators.settings import check_bool
 from remanence.memory.posterior import NARROW
 from remanence.methods import RLS
 from remanence.methods.protocol import Method
+from remanence.methods.ridge.left_out_errors import LOO
 from remanence.validation import check_word, quiet
 
 
@@ -176,7 +177,8 @@ class ContinualRegressor(RegressorMixin, LinearRegressor, ContinualEstimator):  
         method, (n, d) = self._method(), design.shape
         places = sample_places(n)
         rows, targets = design[places], Y[places]  # copies: learning may overwrite the design
-        if isinstance(method, RLS) and method.forget == 1 and d <= NARROW and n > 1:
+        whole = d <= NARROW or getattr(method, "ridge", None) in LOO  # (which chooses by the whole block)
+        if isinstance(method, RLS) and method.forget == 1 and whole and n > 1:
             state = self._updated(state, design, Y, weights, own)
             return state, _left_out(method, state, rows, targets, None if weights is None else weights[places])
         if n < 2 * d or method.task_per_update:

@@ -238,7 +238,9 @@ def test_copies_and_pickles_answer_alike():
     assert np.abs(model.decision_function(X) - before).max() > 0.1
 
 
-@pytest.mark.parametrize("method", [rm.LMS(), rm.APA(buffer=2), rm.ICL(), rm.RLS(forget=0), rm.LowRankRLS(3)], ids=str)
+@pytest.mark.parametrize(
+    "method", [rm.LMS(), rm.APA(buffer=2), rm.ICL(), rm.RLS(forget=0), rm.RLS(forget="auto"), rm.LowRankRLS(3)], ids=str
+)
 def test_methods_without_the_scatter_name_rls(method):
     X, y = clouds(14, 3, 40, 10)
     model = rm.ContinualClassifier(method, readout="discriminant")

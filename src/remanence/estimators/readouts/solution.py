@@ -54,10 +54,10 @@ def check_readout(readout: str, method: Method[Any], calibrate: bool = True) -> 
             'readout="auto" chooses by answers to rows before they are learned, which calibrate=True counts, got '
             "calibrate=False"
         )
-    if readout != "ridge" and not (isinstance(method, RLS) and method.forget):
+    if readout != "ridge" and not (isinstance(method, RLS) and method.forget and method.forget != "auto"):
         raise InputError(
             f"readout={readout!r} needs a method that remembers the scatter of all samples, got {method}; use RLS with "
-            f'forget above 0, or readout="ridge"'
+            f'a number above 0 as forget, or readout="ridge"'
         )
 
 
