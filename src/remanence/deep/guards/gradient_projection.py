@@ -37,6 +37,7 @@ class GradientProjection(LayerGuard):
         during training too; buffers of other modules are frozen once a forward pass has read them. The first `absorb`
         of new adapters (B = 0) moves A away from the inputs, which changes no output and leaves B free to learn.
         A weight must act through calls of its own module: `absorb` raises InputError for one that is used elsewhere.
+        A model may be split over processes, by DistributedDataParallel or `fully_shard`.
         A layer with d inputs needs d² numbers of memory.
     energy : float, or dict of layer name to float (1 for layers it does not name)
         1 protects every direction that earlier inputs use: the outputs on them are kept to rounding. Below 1 it

@@ -113,9 +113,7 @@ class WeightMatrix:
         whole = self.weight if bias is None else torch.cat([self.weight, bias[:, :, None]], dim=2)
         return whole.to("cpu", torch.float64, copy=True)
 
-    def completed(
-        self, rows: Tensor, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64
-    ) -> Tensor:
+    def completed(self, rows: Tensor, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64) -> Tensor:
         """Inputs on a device, with a constant one appended if there is a bias (L1)."""
         device = "cpu" if torch.device(device).type == "mps" else device  # which has no float64
         rows = rows.detach().to(device, dtype)
