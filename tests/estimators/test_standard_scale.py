@@ -58,6 +58,20 @@ def test_rows_can_go_one_by_one_after_the_last_of_a_category(seed):
         )
 
 
+def test_what_many_removals_left_of_a_column_of_zeros_is_no_deviation():
+    rng = np.random.default_rng(63)
+    kinds = rng.integers(0, 4, int(rng.choice([20, 60, 200])))
+    kinds[:3] = 4
+    X, n = np.column_stack([np.eye(5)[kinds], rng.standard_normal((len(kinds), 3))]), len(kinds)
+    y = rng.standard_normal(n)
+    model = model_of(1.0).fit(X, y).unlearn(X[:3], y[:3])
+    for i in range(3, n - 10):  # had been refused, as a loss of digits, with 26 rows left
+        model.unlearn(X[i : i + 1], y[i : i + 1])
+    np.testing.assert_allclose(
+        model.predict(X[n - 10 :]), pipeline(X[n - 10 :], y[n - 10 :], 1.0)(X[n - 10 :]), atol=1e-8
+    )
+
+
 def test_row_by_row_unlearning_merging_and_files(tmp_path):
     X, y = rows(1, n=150)
     model, other = model_of(2.0), model_of(2.0)

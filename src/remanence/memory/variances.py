@@ -11,6 +11,7 @@ from remanence.arrays import Array
 from remanence.memory.root import Root, sums_of_squares
 
 CONSTANT = 64.0  # times the precision: relative to its mean, a deviation that rounding may have made
+LOST = 2.0  # times what removals may have taken: their roundings add up by chance to somewhat more (measured: 1.2)
 
 
 def column_variances(data: Root) -> Array:
@@ -30,5 +31,5 @@ def _centred(data: Root) -> tuple[Array, Array]:
     energies = sums_of_squares(R[1:])
     floor = (CONSTANT * float(np.finfo(data.dtype).eps) * np.abs(R[0].astype(np.float64))) ** 2
     if data.lost is not None:
-        floor = np.maximum(floor, data.lost[: len(R)] ** 2)
+        floor = np.maximum(floor, (LOST * data.lost[: len(R)]) ** 2)
     return energies, energies > np.maximum(floor, np.finfo(float).tiny)
