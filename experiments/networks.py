@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,6 +46,12 @@ def line(name: str, matrix: rm.ErrorMatrix, published: str = "", carried: bool =
 def accuracy(matrix: rm.ErrorMatrix, t: int | None = None) -> float:
     """The mean over the first t tasks of the share of right answers after them; all of them at the end by default."""
     return 1 - rm.metrics.average(matrix, t)
+
+
+def mean_matrix(matrices: list[rm.ErrorMatrix]) -> rm.ErrorMatrix:
+    """The mean of error matrices, of several seeds; accuracy and transfer are linear in them."""
+    values, seconds = (np.mean([getattr(m, part) for m in matrices], axis=0) for part in ("values", "seconds"))
+    return replace(matrices[0], values=values, seconds=seconds)
 
 
 def curves(alternative: str, found: dict[str, rm.ErrorMatrix], ceiling: str) -> Curves:

@@ -25,6 +25,7 @@ from experiments.networks import (
     checkpoints,
     curves,
     line,
+    mean_matrix,
     seeded,
     set_aside,
     sgd,
@@ -32,11 +33,12 @@ from experiments.networks import (
 )
 
 PUBLISHED = {"GradientProjection": (0.9391, -0.03), "OWM": (0.9071, -0.01), "OGD": (0.8256, -0.14)}
-GPM = (0.95, 0.99, 0.99)
+GPM = {"0": 0.95, "2": 0.99, "4": 0.99}
+SEEDS = 3  # of the row that is compared with published means
 LITTLE = 0.005  # backward transfer that would count as none
 MARGIN = 0.8  # settings are chosen by less than what will be asked: rows kept aside are a sample too
 OWM = ((50.0, 0.2), (100.0, 0.1), (300.0, 0.1), (1_000.0, 0.1), (3_000.0, 0.1))  # dampings with rates
-SGP = ((0.0, 0.1), (1.0, 0.1), (3.0, 0.1), (10.0, 0.1))  # alphas with rates
+SGP = ((1.0, 0.1), (3.0, 0.1), (5.0, 0.1), (10.0, 0.1), (25.0, 0.03))  # alphas with rates
 SETTING = {"OWM": "damping", "ScaledProjection": "alpha"}
 
 
@@ -61,13 +63,13 @@ class Way:
 
     name: str
     setting: float = 1.0  # OWM's damping, ScaledProjection's alpha
-    energy: float = 1.0  # ScaledProjection's
     rate: float = 0.01
     batch: int = 10
     judged_by_test: bool = True
     width: int = 100  # hidden units in each of two layers
     absorbed: int = 3_000  # rows per task that OWM and ScaledProjection absorb
     adam: bool = False  # Adam with a rate that falls to 0 in every task, instead of SGD
+    seed: int = 0  # of weights and rows
 
 
 def network(width: int = 100) -> nn.Module:
@@ -77,11 +79,11 @@ def network(width: int = 100) -> nn.Module:
 
 def guard_of(way: Way, model: nn.Module, size: Size) -> rm.deep.Guard | None:
     if way.name == "GradientProjection":
-        return rm.deep.GradientProjection(model, dict(zip(("0", "2", "4"), GPM, strict=True)))
+        return rm.deep.GradientProjection(model, GPM)
     if way.name == "OWM":
         return rm.deep.OWM(model, way.setting)
     if way.name == "ScaledProjection":
-        return rm.deep.ScaledProjection(model, way.setting, way.energy)
+        return rm.deep.ScaledProjection(model, way.setting, GPM)
     return rm.deep.OGD(model, size.directions, of="label") if way.name == "OGD" else None
 
 
@@ -103,12 +105,13 @@ def falling(steps: int, optimizer: torch.optim.Optimizer) -> torch.optim.lr_sche
 
 def fitted(size: Size, folder: Path, kept: Path | None, way: Way) -> rm.ErrorMatrix:
     """The error matrix of one row of the table."""
-    model, stream = seeded(partial(network, way.width), 0), stream_of(size, folder, way.judged_by_test)
+    model, stream = seeded(partial(network, way.width), way.seed), stream_of(size, folder, way.judged_by_test)
     training = {
         "optimizer": partial(torch.optim.Adam, lr=way.rate) if way.adam else sgd(way.rate),
         "epochs": size.epochs,
         "batch_size": way.batch,
         "validation": 0.1,
+        "seed": way.seed,
         "checkpoint": checkpoint_of(kept, way, size.epochs),
         "progress": False,
     }
@@ -150,9 +153,11 @@ def make(quick: bool, folder: Path) -> Card:
         of_guard = {n: chosen({way: m for way, m in tried.items() if way.name == n}) for n in SETTING}
         accurate, steady = of_guard["OWM"]
         scaled, steady_scaled = of_guard["ScaledProjection"]
+        gpm = Way("GradientProjection")
+        seeds = [replace(gpm, seed=seed) for seed in range(SEEDS)]
         ways = {
             "Finetuning": Way("Finetuning"),
-            "GradientProjection, energies .95 .99 .99": Way("GradientProjection"),
+            f"GradientProjection, energies .95 .99 .99, mean of {SEEDS} seeds": gpm,
             f"OWM, chosen to be accurate: {setting_of(accurate)}": accurate,
             f"OWM, chosen to forget little: {setting_of(steady)}": steady,
             f"ScaledProjection, chosen to be accurate: {setting_of(scaled)}": scaled,
@@ -160,7 +165,8 @@ def make(quick: bool, folder: Path) -> Card:
             f"OGD, {size.directions} directions, batches of 100": Way("OGD", rate=0.1, batch=100),
             "Joint: all tasks at once": Way("Joint"),
         }
-        found = side_by_side(job, dict.fromkeys(ways.values()), "Permuted MNIST", size.processes)
+        found = side_by_side(job, dict.fromkeys([*seeds, *ways.values()]), "Permuted MNIST", size.processes)
+        found[gpm] = mean_matrix([found[way] for way in seeds])
     table = Table(f"{size.tasks} tasks, the published network", COLUMNS)
     for name, way in ways.items():
         known = PUBLISHED.get(way.name)
@@ -177,23 +183,26 @@ def make(quick: bool, folder: Path) -> Card:
         "does best on them end the task; permutations rm.streams.permuted(seed=0)",
         settings={
             "Network": "784-100-100-10, relu, no biases, float32",
-            "Training": f"SGD, rate 0.01, batches of 10, {size.epochs} epochs per task, weights and rows from seed 0; "
+            "Training": f"SGD, rate 0.01, batches of 10, {size.epochs} epochs per task, weights and rows from seed 0 "
+            "unless said; "
             "OGD: rate 0.1, batches of 100; OWM and ScaledProjection: rate as chosen, batches of 100 (a full-rank "
             "projector and a vector of all 89 400 weights cost more per step than the network itself, so they take "
             "a tenth of the steps)",
             "Absorbed": "300 rows per task for GradientProjection, 3000 for OWM and ScaledProjection, 100 for OGD "
             f"(gradients of the label's output, at most {size.directions} directions in all; the paper stores 200 "
             "per task without a bound)",
-            "How they were chosen": "energies .95 .99 .99 with their rate, epochs and batches are the published ones; "
+            "How they were chosen": "energies .95 .99 .99, which ScaledProjection has too, with the rate, epochs and "
+            "batches of GradientProjection are the published ones; "
             "OWM's damping and ScaledProjection's alpha with their rates on a tenth of the training rows, held out "
             "(last table; the grid itself was narrowed by hand on such rows): the most accurate of all, and "
             "of those whose backward transfer is within "
-            f"±{percent(MARGIN * LITTLE)}; nothing was chosen on test rows",
+            f"±{percent(MARGIN * LITTLE)}; nothing was chosen on test rows. A run before this one had one seed in all "
+            "rows; GradientProjection then had 93.37 % and -3.68 %, too far below the published transfer",
         },
         reference="Saha et al., ICLR 2021, table 1, mean of five seeds (backward transfer is a share there: −0.03 "
         "is −3 %); OWM and OGD as measured in that table",
         tables=[table, choices("Settings, evaluated on held-out training rows", tried)],
-        claims=[] if quick else _claims(found[Way("GradientProjection")], found[steady]),
+        claims=[] if quick else _claims(found[gpm], found[steady]),
         curves=curves(
             "Mean accuracy on the tasks learned so far: finetuning and OGD fall with every task, gradient projection "
             "and OWM hardly",
@@ -223,9 +232,8 @@ def choices(title: str, tried: dict[Way, rm.ErrorMatrix]) -> Table:
 
 
 def setting_of(way: Way) -> str:
-    energy = f", energy {way.energy:g}" if way.energy < 1 else ""
     rows = f", {way.absorbed} rows absorbed" if way.absorbed != Way.absorbed else ""
-    return f"{SETTING[way.name]} {way.setting:g}{energy}, rate {way.rate:g}{rows}"
+    return f"{SETTING[way.name]} {way.setting:g}, rate {way.rate:g}{rows}"
 
 
 def transfer(matrix: rm.ErrorMatrix) -> float:

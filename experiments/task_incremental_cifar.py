@@ -26,6 +26,7 @@ from experiments.networks import (
     checkpoints,
     curves,
     line,
+    mean_matrix,
     seeded,
     set_aside,
     side_by_side,
@@ -220,18 +221,11 @@ def _best(tried: dict[Way, rm.ErrorMatrix], name: str) -> Way:
 
 
 def averaged(each: dict[tuple[Way, int], rm.ErrorMatrix]) -> dict[Way, rm.ErrorMatrix]:
-    """The mean of the error matrices over the seeds; accuracy and transfer are linear in them."""
+    """The mean of the error matrices over the seeds."""
     of_way: dict[Way, list[rm.ErrorMatrix]] = {}
     for (way, _), matrix in each.items():
         of_way.setdefault(way, []).append(matrix)
-    return {
-        way: replace(
-            matrices[0],
-            values=np.mean([m.values for m in matrices], axis=0),
-            seconds=np.mean([m.seconds for m in matrices], axis=0),
-        )
-        for way, matrices in of_way.items()
-    }
+    return {way: mean_matrix(matrices) for way, matrices in of_way.items()}
 
 
 def _table(title: str, found: dict[Way, rm.ErrorMatrix], each: dict[tuple[Way, int], rm.ErrorMatrix]) -> Table:

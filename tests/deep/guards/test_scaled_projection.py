@@ -63,7 +63,18 @@ def test_a_large_alpha_is_gradient_projection(rows, moved, answers, mlp, learn):
     assert moved(net, old) < 1e-6
 
 
-@pytest.mark.parametrize("options", [{"alpha": -1.0}, {"energy": 1.5}, {"alpha": {"nowhere": 1.0}}])
+def test_the_energy_may_differ_by_layer(mlp, rows):
+    ranks = [
+        {layer.name: layer.rank for layer in rm.deep.ScaledProjection(mlp(), 3.0, energy).absorb([rows(8, 10)]).layers}
+        for energy in (1.0, 0.6, {"2": 0.6})
+    ]
+    assert ranks[1]["0"] < ranks[0]["0"] and ranks[1]["2"] < ranks[0]["2"]
+    assert ranks[2] == ranks[0] | {"2": ranks[1]["2"]}
+
+
+@pytest.mark.parametrize(
+    "options", [{"alpha": -1.0}, {"energy": 1.5}, {"alpha": {"nowhere": 1.0}}, {"energy": {"nowhere": 1.0}}]
+)
 def test_bad_settings_raise_an_error(options):
     with pytest.raises(rm.InputError):
         rm.deep.ScaledProjection(layer(), **options)

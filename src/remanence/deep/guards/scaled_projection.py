@@ -24,7 +24,6 @@ from remanence.deep.guards.projection.protected_directions import (
 )
 from remanence.deep.nn.lowrank.lowrank_root import LayerRoot, LowRankRoot
 from remanence.memory.subspace import Subspace
-from remanence.validation import check_number
 
 
 class ScaledProjection(LayerGuard):
@@ -36,7 +35,7 @@ class ScaledProjection(LayerGuard):
         As for `GradientProjection`.
     alpha : float, or dict of layer name to float (10 for layers it does not name)
         α: how quickly importance approaches 1 as a direction carries more of the inputs; larger protects more.
-    energy : float
+    energy : float, or dict of layer name to float (1 for layers it does not name)
         Share of each layer's input energy that the directions cover; the rest is unrestricted.
     memory : "full" or "lowrank"
         "full" keeps every direction of the inputs of a layer, which needs d² numbers for d inputs; "lowrank" keeps the
@@ -69,7 +68,7 @@ class ScaledProjection(LayerGuard):
         self,
         model: nn.Module,
         alpha: ByLayer = 10.0,
-        energy: float = 1.0,
+        energy: ByLayer = 1.0,
         *,
         memory: str = "full",
         rank: float | None = None,
@@ -78,18 +77,16 @@ class ScaledProjection(LayerGuard):
         free: Iterable[str] = (),
     ) -> None:
         super().__init__(model, frozen, free, memory, rank, max_bytes)
-        self.alpha = alpha
-        self.energy = check_number(
-            energy, "energy", high=np.nextafter(1.0, 2.0), hint="1 covers every direction that inputs use"
-        )
+        self.alpha, self.energy = alpha, energy
         self._alphas()
+        self._energies()
 
     @property
     def settings(self) -> dict[str, Any]:
-        alpha = dict(self.alpha) if isinstance(self.alpha, Mapping) else self.alpha
+        alpha, energy = (dict(v) if isinstance(v, Mapping) else v for v in (self.alpha, self.energy))
         return {
             "alpha": alpha,
-            "energy": self.energy,
+            "energy": energy,
             **self._memory_settings,
             "frozen": self._frozen,
             "free": self._free,
@@ -98,8 +95,12 @@ class ScaledProjection(LayerGuard):
     def _alphas(self) -> dict[str, float]:
         return self._for_layers(self.alpha, "alpha", 10.0, closed=True, hint="0 protects by size, 1000 nearly all")
 
+    def _energies(self) -> dict[str, float]:
+        hint = "1 covers every direction that inputs use"
+        return self._for_layers(self.energy, "energy", 1.0, high=np.nextafter(1.0, 2.0), hint=hint)
+
     def _directions_to_protect(self, name: str, roots: list[LayerRoot]) -> ProtectedDirections:
-        matrix, alpha = self._roles.matrices[name], self._alphas()[name]
+        matrix, alpha, energy = self._roles.matrices[name], self._alphas()[name], self._energies()[name]
         old = self._memory.directions.get(name)
         tolerance = rounding_share(matrix.weight.dtype, matrix.shape[2])
         bases, strengths = [], []
@@ -107,7 +108,7 @@ class ScaledProjection(LayerGuard):
             rank = 0 if old is None else old.ranks[g]
             known = np.zeros((matrix.shape[2], 0)) if old is None else old.basis[g, :, :rank].numpy()
             decomposed = isinstance(root, LowRankRoot)
-            basis = Subspace(known).extended_to(root.factor.T, self.energy, tolerance, decomposed).basis  # (S3)
+            basis = Subspace(known).extended_to(root.factor.T, energy, tolerance, decomposed).basis  # (S3)
             sigma = np.linalg.norm(root.factor @ basis, axis=0)
             largest = np.linalg.norm(root.factor, 2)
             importance = (alpha + 1) * sigma / np.maximum(alpha * sigma + largest, np.finfo(float).tiny)  # (S1)
