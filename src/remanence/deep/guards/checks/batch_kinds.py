@@ -1,7 +1,8 @@
 """One batch of every kind, for the trial step: a model may use its weights differently from one kind to another.
 
 Batches are of one kind if they have the same keys, types and numbers of axes and the same choices (text, truth values,
-None), both with or without padding, and if a batch before has called all modules that this one calls.
+None), both with or without padding, and if a batch before has called all modules that this one calls. What takes more
+than `CHOICES` values is no choice but data, such as the texts behind tokens.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
@@ -14,6 +15,8 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from remanence.deep.guards.checks.padding import real_positions
 
+CHOICES = 8
+
 
 class BatchKinds:
     """Keeps the first batch of every kind that a model is run on."""
@@ -21,7 +24,7 @@ class BatchKinds:
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.batches: list[Any] = []
-        self._kinds: set[tuple[Any, ...]] = set()
+        self._kinds: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}  # by structure, the choices that were met
         self._known: set[nn.Module] = set()
         self._called: set[nn.Module] = set()
 
@@ -38,10 +41,13 @@ class BatchKinds:
         for batch in batches:
             self._called.clear()
             yield own_copy(batch)
-            kind = (_structure(batch), bool(real_positions(self.model, batch)))
-            if kind not in self._kinds or not self._called <= self._known:
+            structure, choices = _structure(batch)
+            met = self._kinds.setdefault((structure, bool(real_positions(self.model, batch))), set())
+            new = choices not in met and len(met) < CHOICES
+            if new or not self._called <= self._known:
                 self.batches.append(batch)
-            self._kinds.add(kind)
+            if new:
+                met.add(choices)
             self._known |= self._called
 
 
@@ -59,12 +65,8 @@ def _cloned(leaf: Any) -> Any:
     return leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, Tensor) else leaf
 
 
-def _structure(batch: Any) -> tuple[Any, ...]:
+def _structure(batch: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return what a batch consists of, and the choices in it."""
     leaves, tree = tree_flatten(dict(batch) if isinstance(batch, Mapping) else batch)
-    return (str(tree), *map(_sort, leaves))
-
-
-def _sort(leaf: Any) -> Any:
-    if isinstance(leaf, Tensor):
-        return leaf.dtype, leaf.dim()
-    return (type(leaf), leaf) if isinstance(leaf, str | bool | None) else type(leaf)
+    kinds = ((t.dtype, t.dim()) if isinstance(t, Tensor) else type(t) for t in leaves)
+    return (str(tree), *kinds), tuple(leaf for leaf in leaves if isinstance(leaf, str | bool | None))
