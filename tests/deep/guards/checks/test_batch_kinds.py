@@ -124,12 +124,15 @@ def test_a_model_that_normalizes_its_inputs_in_place_is_protected(pack, rows):
     assert (net(x) - before).abs().max() < 1e-13
 
 
-def test_texts_that_differ_in_every_batch_are_no_choice():
+@pytest.mark.parametrize(
+    "other", [lambda k: {"text": [f"a customer wrote {k}", "and another"]}, lambda k: {"places": [1, 2, 3] * k}]
+)
+def test_what_differs_in_every_batch_is_no_choice(other):
     """Otherwise every batch would be kept, and tried."""
     net, x = nn.Linear(3, 2), torch.ones(2, 3)
     for count, kept in ((3, 3), (8, 8), (200, 8)):
         kinds = BatchKinds(net)
-        batches = [{"x": x, "text": [f"a customer wrote {k}", "and another"]} for k in range(count)]
+        batches = [{"x": x} | other(k) for k in range(count)]
         with kinds.watch():
             for batch in kinds.sorted(batches):
                 net(batch["x"])

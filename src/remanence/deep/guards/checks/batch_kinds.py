@@ -2,7 +2,7 @@
 
 Batches are of one kind if they have the same keys, types and numbers of axes and the same choices (text, truth values,
 None), both with or without padding, and if a batch before has called all modules that this one calls. What takes more
-than `CHOICES` values is no choice but data, such as the texts behind tokens.
+than `CHOICES` values is no choice but data, such as the texts behind tokens and the lengths of lists.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
@@ -42,8 +42,10 @@ class BatchKinds:
             self._called.clear()
             yield own_copy(batch)
             structure, choices = _structure(batch)
-            met = self._kinds.setdefault((structure, bool(real_positions(self.model, batch))), set())
-            new = choices not in met and len(met) < CHOICES
+            structure += (bool(real_positions(self.model, batch)),)
+            known = structure in self._kinds or len(self._kinds) < CHOICES
+            met = self._kinds.setdefault(structure, set()) if known else set()
+            new = known and choices not in met and len(met) < CHOICES
             if new or not self._called <= self._known:
                 self.batches.append(batch)
             if new:
