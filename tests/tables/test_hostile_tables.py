@@ -262,7 +262,9 @@ def test_wide_tables_take_time_in_proportion_to_their_width(tmp_path, header):
 
         return seconds(work)
 
-    assert of(32_000) < 8 * 3 * max(of(4000), 0.005), "eight times as wide may take some twenty times as long, not 64"
+    # a busy machine may slow one side down for seconds at a time, but no machine makes 64 times as long 24 times
+    ratios = (of(32_000) / max(of(4000), 0.005) for _ in range(5))
+    assert any(ratio < 8 * 3 for ratio in ratios), "eight times as wide may take some twenty times as long, not 64"
 
 
 # Images
