@@ -11,7 +11,7 @@ from remanence.arrays import Array
 from remanence.memory.root import Root, sums_of_squares
 
 CONSTANT = 64.0  # times the precision: relative to its mean, a deviation that rounding may have made
-LOST = 2.0  # times what removals may have taken: their roundings add up by chance to somewhat more (measured: 1.2)
+LOST = 2.0  # times what removals may have taken: their roundings add up by chance to somewhat more
 
 
 def column_variances(data: Root) -> Array:
