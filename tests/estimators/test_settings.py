@@ -77,6 +77,23 @@ def test_wrong_settings_are_refused_in_words_and_change_nothing(kind, name):
     np.testing.assert_array_equal(taught.set_params(**{k: getattr(kind(), k) for k in settings}).predict(X), before)
 
 
+@pytest.mark.parametrize("use", ["predict", "unlearn", "merge", "save"])
+@pytest.mark.parametrize("name", ["class_weight", "grow_features", "missing_labels", "scale"])
+def test_an_array_set_after_learning_is_refused(name, use, tmp_path):
+    """Comparing it with a word has no truth value, which was NumPy's error."""
+    model = rm.ContinualClassifier(rm.LowRankRLS(3)).fit(X, LABELS).set_params(**{name: np.zeros(3)})
+    calls = {
+        "predict": lambda: model.predict(X),
+        "unlearn": lambda: model.unlearn(X[:1], LABELS[:1]),
+        "merge": lambda: model.merge(rm.ContinualClassifier(rm.LowRankRLS(3)).fit(X, LABELS)),
+        "save": lambda: rm.save(model, tmp_path / "model.safetensors"),
+    }
+    if use == "save" and name in ("grow_features", "missing_labels"):
+        return  # (a file may say anything of them, which is looked at when they are used)
+    with pytest.raises(rm.InputError, match=name):
+        calls[use]()
+
+
 def test_another_intercept_setting_is_learned_anew_and_leaves_nothing_behind():
     model = rm.ContinualRegressor().fit(X, X[:, 0]).set_params(fit_intercept=False).fit(X, X[:, 0])
     assert not hasattr(model, "offset_") and model.intercept_ == 0

@@ -214,6 +214,8 @@ class LinearPredictor(GrowsFeatures):
     def _check_unchanged(self) -> None:
         """Raise an InputError if a setting other than the method's differs from when the state was made."""
         check_bool(self.fit_intercept, "fit_intercept")
+        check_bool(getattr(self, "grow_features", False), "grow_features")
+        self._scaled()
         for name, same in (
             ("fit_intercept", bool(self.fit_intercept) == ("offset_" in self.__dict__)),
             ("features", (self.features is not None) == ("features_fingerprint_" in self.__dict__)),
@@ -301,6 +303,11 @@ class LinearClassifier(LinearPredictor):
 
     def _check_unchanged(self) -> None:
         super()._check_unchanged()
+        if isinstance(self.class_weight, np.ndarray):
+            raise InputError(
+                f'expected class_weight to be "balanced" or a dict, got an array: {self.class_weight!r:.60}'
+            )
+        check_word(getattr(self, "missing_labels", "refuse"), "missing_labels", ("refuse", "skip"))
         if self.class_weight == "balanced" and not isinstance(self.state_, ByClassState):
             raise InputError(
                 'expected class_weight as it was when this model learned, got "balanced", which needs a memory of each '

@@ -76,7 +76,7 @@ def _continual_check(parts: PartValues, lengths: Lengths) -> str:
     """Whether what was learned belongs to the settings."""
     if not _class_weights(parts.get("class_weight")):
         return f"expected class_weight of numbers by label, got {parts['class_weight']!r:.40}"
-    if parts["scale"] not in (None, "standard"):
+    if not (parts["scale"] is None or (isinstance(parts["scale"], str) and parts["scale"] == "standard")):
         return f"expected scale None or standard, got {parts['scale']!r:.40}"
     if "state_" not in parts:
         return ""
