@@ -1,6 +1,7 @@
 """RLS(forget="auto"): seven filters side by side, and at each row the one that evidence favours."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -134,3 +135,18 @@ def test_estimators_use_it(tmp_path):
         model.unlearn(X[:1], y[:1, 0])
     labels = rm.ContinualClassifier(AUTO).fit(X[:300], y[:300, 0] > 0).partial_fit(X[300:], y[300:, 0] > 0)
     assert labels.score(X[-100:], y[-100:, 0] > 0) > 0.8
+
+
+def test_a_state_of_another_number_of_filters_is_none_of_its_own():
+    """A file may say anything; such a state ended in a raw error of zip when it learned more."""
+    state = AUTO.update(AUTO.init(2, 1), np.ones((3, 2)), np.ones((3, 1)))
+    members, squares = state.members, state.squares
+    assert AUTO.accepts_state(state)
+    for parts in (
+        {"members": (*members, members[0])},
+        {"members": members[:-1]},
+        {"squares": squares[:2]},
+        {"used": len(BANK)},
+        {"used": -1},
+    ):
+        assert not AUTO.accepts_state(replace(state, **parts))

@@ -160,10 +160,12 @@ def test_what_cannot_be_is_refused_and_changes_nothing(tmp_path):
     lists = table(X, labels)
     inside = lists.set_column(5, "tags", pa.array([["a;b"]] * 12))
     numbers = lists.set_column(5, "tags", pa.array([[1, 2]] * 12))
+    deeper = lists.set_column(5, "tags", pa.array([[[1.0, 2.0]]] * 12))
     missing = lists.set_column(5, "tags", pa.array([["red"], None] * 6))
     for wrong, message in (
         (inside, "without ';', which separates labels"),
         (numbers, "lists of numbers; write the labels as text"),
+        (deeper, "lists of text in .*, got list<"),
         (missing, "6 of 12 rows"),
     ):
         pq.write_table(wrong, tmp_path / "wrong.parquet")

@@ -13,6 +13,8 @@ import remanence as rm
 from remanence.cli import main
 from remanence.errors import InputError
 from remanence.store.jobs.learn_options import LearnOptions
+from remanence.store.jobs.sources import learned_files
+from remanence.store.ledger import Entry, Ledger
 from remanence.tables import Dialect
 
 from .job_helpers import learn_tables, unlearn_tables
@@ -123,3 +125,9 @@ def test_learned_files_are_searched_as_they_are_written(tmp_path):
     with unlearn_session(tmp_path / "m", dialect=dialect) as job:
         job.unlearn(tmp_path / "some.csv")
     holds(tmp_path / "m", rows[4:])
+
+
+def test_names_that_no_file_can_have_are_no_learned_files(tmp_path):
+    """A ledger may come from another system, or from anybody."""
+    ledger = Ledger((Entry("0" * 64, "n" * 5000, 3), Entry("1" * 64, "a\0b", 3)))
+    assert learned_files(ledger, [tmp_path]) == []

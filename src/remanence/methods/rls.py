@@ -291,6 +291,10 @@ class RLS(SoftMethod[Learned]):
         return state.start
 
     def accepts_state(self, state: object) -> bool:
+        if isinstance(state, BankState) and not (
+            len(state.members) == len(state.squares) == len(BANK) > state.used >= 0
+        ):
+            return False
         return (isinstance(state, ByClassState) and self.forget == 1) or SoftMethod.accepts_state(self, state)
 
     def by_class(self, state: Learned) -> ByClassState:

@@ -47,7 +47,8 @@ def read_sets(column: Any, separator: str, reader: LabelReader, where: str, firs
     import pyarrow.compute as pc
 
     column = plain(column)
-    if pa.types.is_fixed_size_list(column.type) or (pa.types.is_nested(column.type) and not _is_list(column.type)):
+    nested = pa.types.is_nested(column.type.value_type if _is_list(column.type) else column.type)
+    if nested or pa.types.is_fixed_size_list(column.type):
         raise InputError(f"expected text or lists of text in {where}, got {column.type}; write the labels as text")
     if not _is_list(column.type):
         text = column.cast(pa.string())

@@ -107,4 +107,11 @@ def learned_files(ledger: Ledger, folders: Iterable[Path]) -> list[Path]:
     """Files in these folders that have the name of an entry in the ledger."""
     names = dict.fromkeys(name for entry in ledger for name in (entry.name, entry.name.partition("[")[0]))
     found = (folder / name for folder in dict.fromkeys(folders) for name in names if name)
-    return [path for path in found if path.is_file()]
+    return [path for path in found if _is_file(path)]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
