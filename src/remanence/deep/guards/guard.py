@@ -103,8 +103,8 @@ class Guard(ABC):
             unless the gradients are projected first. What is protected is the same, and each step costs more.
         every : int
             Project every so many steps together, and what is left at the end of the block or before `absorb`. A small
-            network with small batches spends half of its time on projections otherwise. In between, outputs on earlier inputs
-            have moved by as much as these few steps moved them; so save weights after the block.
+            network with small batches spends half of its time on projections otherwise. In between, outputs on earlier
+            inputs have moved by as much as these few steps moved them; so save weights after the block.
         """
         optimizers, every = tuple(map(unwrap_optimizer, optimizers)), check_count(every, "every")
         if every > 1 and not self.sums_steps:
